@@ -1,0 +1,1 @@
+"""One file per verb, or family of verbs: its options, what it asks the journal, what it prints."""

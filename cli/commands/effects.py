@@ -1,0 +1,83 @@
+"""`effects`: what runs did to the world, and which of it is in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from sealbook.cli.options import Verb, format_option
+from sealbook.cli.setup import Setup, pass_setup
+
+if TYPE_CHECKING:
+    from sealbook.cli.rendering.output import Output
+    from sealbook.journal import Effect, Tenant
+
+
+@click.command(
+    "effects",
+    cls=Verb,
+    examples=("sealbook effects order-42", "sealbook effects --in-doubt", "sealbook effects -o json"),
+)
+@click.argument("run", metavar="[RUN]", required=False)
+@click.option("--in-doubt", is_flag=True, help="Only effects that were started and whose end is not recorded.")
+@format_option("short", "json")
+@pass_setup
+def command(setup: Setup, run: str | None, in_doubt: bool, form: str) -> None:
+    """List effects, each by its latest attempt: of one run, or of all runs by name, in the order of their starts."""
+    from sealbook.cli.rendering import objects
+
+    with setup.reading() as tenant, setup.output(paged=True) as output:
+        found = (effect for effect in _effects(tenant, run, in_doubt) if effect.in_doubt or not in_doubt)
+        if form == "json":
+            for effect in found:
+                output.line(objects.text(objects.effect(tenant.name, effect)))
+        else:
+            print_table(output, found)
+
+
+def _effects(tenant: Tenant, run: str | None, in_doubt: bool) -> Iterator[Effect]:
+    from sealbook.cli.commands.run import ordered_effects
+    from sealbook.cli.selection import pages
+    from sealbook.journal import NotFound
+
+    if run is not None:
+        if tenant.standing(run) is None:
+            raise NotFound("run", run)
+        yield from ordered_effects(tenant, run)
+        return
+    for standing in pages(lambda after, limit: tenant.runs(after=after, limit=limit)):
+        if standing.effects_in_doubt if in_doubt else standing.effects_started:
+            yield from ordered_effects(tenant, standing.run)
+
+
+def print_table(output: Output, effects: Iterable[Effect], *, with_run: bool = True) -> None:
+    """Print effects under headings."""
+    from sealbook.cli.rendering.lines import BLANK, COLUMN_COLUMNS_MAX, KEY_DIGITS, table
+    from sealbook.cli.rendering.safe import cut, safe
+
+    headings = ("EFFECT", "NAME", "ATTEMPT", "STATUS", "RECOVERY", "RECORDS")
+    rows = []
+    for effect in effects:
+        status = "in doubt" if effect.in_doubt else effect.status
+        records = f"{effect.start_seq}, {'-' if effect.end_seq is None else effect.end_seq}"
+        name = effect.name if isinstance(effect.name, str) else BLANK
+        cells: list[tuple[str, tuple[str, ...]]] = [
+            (effect.key.hex()[:KEY_DIGITS], ()),
+            (cut(safe(name), COLUMN_COLUMNS_MAX), ()),
+            (str(effect.attempt), ()),
+            (status, _styles(effect)),
+            (effect.recovery, ()),
+            (records, ()),
+        ]
+        if with_run:
+            cells.insert(0, (cut(safe(effect.run), COLUMN_COLUMNS_MAX), ()))
+        rows.append(cells)
+    table(output, ("RUN", *headings) if with_run else headings, rows)
+
+
+def _styles(effect: Effect) -> tuple[str, ...]:
+    if effect.in_doubt:
+        return ("yellow",)
+    return ("red",) if effect.status in ("failed", "did-not-happen") else ()

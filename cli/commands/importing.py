@@ -1,0 +1,204 @@
+"""`import`: bring in runs that others recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sealbook.cli import exit_codes
+from sealbook.cli.options import Verb, format_option
+from sealbook.cli.rendering import progress
+from sealbook.cli.rendering.words import counted
+from sealbook.cli.setup import Setup, complain, pass_setup
+
+if TYPE_CHECKING:
+    from sealbook.cli.importing.apply import Imported
+    from sealbook.cli.importing.history import History
+    from sealbook.cli.rendering.output import Output
+    from sealbook.journal import Tenant
+
+TRAJECTORY_MEMBERS = ("trajectory", "history", "messages")
+PROGRESS_FILES_MIN = 10  # fewer are done before a bar could be read
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the files so far."""
+
+    new: int = 0
+    extended: int = 0
+    unchanged: int = 0
+    refused: int = 0
+    records: int = 0
+
+
+@click.command(
+    "import",
+    cls=Verb,
+    examples=(
+        "sealbook -D agents.sealbook import --format temporal histories/*.json",
+        "sealbook -D agents.sealbook import --format traj trajectories/*.traj",
+    ),
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["temporal", "traj"]),
+    help="Temporal workflow histories, or trajectories of SWE-agent and mini-swe-agent; guessed when left out.",
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@format_option("short", "json")
+@pass_setup
+def command(setup: Setup, kind: str | None, files: tuple[Path, ...], form: str) -> int:
+    """Import runs that others recorded. The store is created if there is none and a file could be read.
+
+    Each file enters whole or not at all. A file that is damaged or refused is reported, the others are imported, and
+    the exit code is 5. Importing a file again writes nothing and says so; a longer copy of it appends what is new.
+    """
+    tally = Tally()
+    with ExitStack() as opened, setup.report("what was imported stands") as output:
+        target = Target(setup, opened)
+        bar_wanted = len(files) >= PROGRESS_FILES_MIN and not output.terminal
+        with progress.shown("importing", quiet=setup.quiet or not bar_wanted) as report:
+            for number, file in enumerate(files, 1):
+                _import(target, file, kind, _teller(setup, output, form), tally)
+                if report is not None:
+                    report(number, len(files))
+        if form == "short" and len(files) > 1 and not setup.quiet:
+            output.line(
+                f"{len(files)} files: {tally.new} new, {tally.extended} extended, {tally.unchanged} imported already,"
+                f" {tally.refused} refused; {counted(tally.records, 'record')}"
+            )
+    return exit_codes.REFUSED if tally.refused else exit_codes.OK
+
+
+Teller = Callable[[Path, "Imported | None", "str | None"], None]
+
+
+class Target:
+    """The tenant that the files go into. The store is opened, and created, for the first file that could be read."""
+
+    def __init__(self, setup: Setup, opened: ExitStack) -> None:
+        self._setup = setup
+        self._opened = opened
+        self._tenant: Tenant | None = None
+
+    def tenant(self) -> Tenant:
+        """The tenant."""
+        if self._tenant is None:
+            journal = self._opened.enter_context(self._setup.journal(readonly=False, create=True))
+            self._tenant = journal.tenant(self._setup.tenant)
+        return self._tenant
+
+
+def _import(target: Target, file: Path, kind: str | None, tell: Teller, tally: Tally) -> None:
+    from sealbook.cli.importing import apply
+    from sealbook.journal import Refused
+
+    try:
+        history = _history(file, kind)
+    except (Refused, OSError) as error:
+        tally.refused += 1
+        tell(file, None, _reason(file, error))
+        return
+    tenant = target.tenant()
+    try:
+        imported = apply.apply(tenant, history)
+    except (Refused, OSError) as error:
+        tally.refused += 1
+        tell(file, None, _reason(file, error))
+        return
+    tally.records += imported.records
+    setattr(tally, imported.result, getattr(tally, imported.result) + 1)
+    tell(file, imported, None)
+
+
+def _history(file: Path, kind: str | None) -> History:
+    from sealbook.cli.importing import temporal, traj
+
+    text = file.read_bytes()
+    name = str(file)
+    kind = kind or guess(text, name)
+    return temporal.read(text, name) if kind == "temporal" else traj.read(text, name)
+
+
+def guess(text: bytes, name: str) -> str:
+    """What the file is: a Temporal history has `events`, a trajectory is a list or has one of three members."""
+    from sealbook.cli.importing import strict
+
+    document = strict.loads(text, name)
+    members = document if isinstance(document, dict) else {}
+    if "events" in members:
+        return "temporal"
+    if isinstance(document, list) or any(members.get(member) is not None for member in TRAJECTORY_MEMBERS):
+        return "traj"
+    raise strict.damaged(
+        name,
+        "is neither a Temporal history, an object with a list `events`, nor a trajectory, a list of messages or an"
+        " object with `trajectory`, `history` or `messages`",
+    )
+
+
+def _reason(file: Path, error: Exception) -> str:
+    """Why the file was not imported, which names the file."""
+    if isinstance(error, OSError):
+        return f"{file}: cannot be read: {error.strerror}"
+    text = str(error)
+    return text if text.startswith(str(file)) else f"{file}: {text}"
+
+
+def _teller(setup: Setup, output: Output, form: str) -> Teller:
+    from sealbook.cli.rendering import objects
+
+    def tell(file: Path, imported: Imported | None, reason: str | None) -> None:
+        if reason is not None:
+            complain(f"{reason}; nothing of it was imported")
+        if form == "json":
+            output.line(objects.text(_object(file, imported, reason)))
+        elif imported is not None and not setup.quiet:
+            for line in _lines(file, imported):
+                output.line(line)
+        if output.terminal:
+            output.flush()
+
+    return tell
+
+
+def _object(file: Path, imported: Imported | None, reason: str | None) -> dict[str, Any]:
+    path = str(file).encode("utf-8", "backslashreplace").decode()
+    if imported is None:
+        return {"file": path, "run": None, "result": "refused", "records": 0, "known": 0, "error": reason}
+    return {
+        "file": path,
+        "run": imported.run,
+        "result": imported.result,
+        "records": imported.records,
+        "known": imported.known,
+        "renamed_from": imported.renamed_from,
+        "remarks": list(imported.remarks),
+        "error": None,
+    }
+
+
+def _were(count: int) -> str:
+    return f"{count} {'was' if count == 1 else 'were'}"
+
+
+def _lines(file: Path, imported: Imported) -> Sequence[str]:
+    from sealbook.cli.rendering.safe import safe
+
+    run = safe(imported.run)
+    words = {
+        "new": f"run {run}, {counted(imported.records, 'record')}",
+        "extended": f"run {run}, {counted(imported.records, 'more record')}, {_were(imported.known)} there",
+        "unchanged": f"imported already, as run {run}",
+    }[imported.result]
+    notes = list(imported.remarks)
+    if imported.renamed_from is not None:
+        notes.insert(0, f"a different history has the name {imported.renamed_from}")
+    return [f"{safe(str(file))}: {words}", *(f"  {safe(note)}" for note in notes)]

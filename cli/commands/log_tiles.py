@@ -1,0 +1,82 @@
+"""`log tiles`: write the published log as files that any web server can serve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sealbook.cli.options import Verb, checkpoint_option, format_option
+from sealbook.cli.setup import Setup, pass_setup
+
+if TYPE_CHECKING:
+    from sealbook.journal import Tenant
+
+
+@click.command(
+    "tiles",
+    cls=Verb,
+    examples=("sealbook log tiles --to tiles", "sealbook log tiles --to tiles --checkpoint signed.txt -o json"),
+)
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    metavar="DIR",
+    help="The folder; it comes into being.",
+)
+@checkpoint_option
+@format_option("text", "json")
+@pass_setup
+def command(setup: Setup, folder: Path, checkpoint: Path | None, form: str) -> None:
+    """Bring a folder of tiles (C2SP tlog-tiles) to the size of the latest published checkpoint.
+
+    What is there is not written again, `checkpoint` is replaced last, and a run that was cut short is completed by the
+    next. A folder that holds a larger log, or another one, is refused and left as it is.
+    """
+    from sealbook.cli.rendering import objects
+    from sealbook.cli.rendering.safe import safe
+    from sealbook.cli.rendering.words import counted
+    from sealbook.cli.tiles import write_tiles
+
+    with setup.reading() as tenant, setup.output() as output:
+        note = published_note(tenant, checkpoint)
+        written = write_tiles(folder, tenant, note, sizes_after=lambda size: _published_after(tenant, size))
+        if form == "json":
+            output.line(
+                objects.text(
+                    {
+                        "folder": str(folder),
+                        "old_size": written.old_size,
+                        "new_size": written.new_size,
+                        "files": written.files,
+                    }
+                )
+            )
+        else:
+            output.line(
+                f"{safe(str(folder))}: size {written.old_size} to {written.new_size},"
+                f" {counted(written.files, 'file')} written"
+            )
+
+
+def _published_after(tenant: Tenant, size: int) -> Iterator[int]:
+    while sizes := tenant.published_sizes(size):
+        yield from sizes
+        size = sizes[-1]
+
+
+def published_note(tenant: Tenant, file: Path | None) -> bytes:
+    """The signed checkpoint in this file, or else the latest that the log published. It is one of the tenant's log:
+    `VerificationError` when not."""
+    from sealbook.cli.tiles import check_ours, checkpoint_of
+    from sealbook.journal import NotFound
+
+    note = tenant.published_checkpoint() if file is None else file.read_bytes()
+    if note is None:
+        raise NotFound("published checkpoint of log", tenant.origin)
+    check_ours(tenant, checkpoint_of(note), tenant.origin, tenant.checkpoint().size)
+    return note

@@ -1,0 +1,300 @@
+"""`witness add`, `list`, `submit`, `status`, `resolve`: the log's side. Who witnesses our logs, and how that stands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sealbook.cli import exit_codes, keyring_options
+from sealbook.cli.commands.log_publish import Policies, fail_open_option, policy_option, publish
+from sealbook.cli.keyring_options import keys_option, passphrase_option
+from sealbook.cli.options import Verb, format_option
+from sealbook.cli.setup import Setup, pass_setup
+
+if TYPE_CHECKING:
+    from sealbook.cli.publishing.memory import Known, Memory
+    from sealbook.cli.rendering.output import Output
+    from sealbook.journal import Tenant
+    from sealbook.merkle.keys import VerifierKey
+    from sealbook.merkle.policy import Policy
+
+
+@click.command(
+    "add",
+    cls=Verb,
+    examples=(
+        "sealbook witness add w1 w1.example.com+aa3a128c+BIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c https://w1.example.com",
+        "sealbook witness add w2 w2+fe77a3a8+BO1JKMYo0cLG6ukDOJBZlWEpWSc6XGP5NjbBRhSshzfR http://w2 --optional",
+    ),
+)
+@click.argument("name", metavar="NAME")
+@click.argument("key", metavar="VKEY")
+@click.argument("url", metavar="URL")
+@keys_option
+@policy_option
+@click.option("--quorum", "threshold", metavar="K|any|all", help="From now on so many of the quorum's group suffice.")
+@click.option("--optional", is_flag=True, help="Ask it and keep its cosignatures, and need none of them.")
+@pass_setup
+def add(
+    setup: Setup,
+    name: str,
+    key: str,
+    url: str,
+    keys: str | None,
+    policy: Path | None,
+    threshold: str | None,
+    optional: bool,
+) -> None:
+    """Write a witness into the policy, under a NAME of your choice. URL is what stands before /add-checkpoint.
+
+    It joins the group that the quorum names; in a new policy that is the group `witnesses`, all of which must cosign.
+    The policy is a file for people too: groups within groups are made with an editor, and comments stay.
+    """
+    from sealbook.cli.publishing import policy_file
+
+    if optional and threshold is not None:
+        raise click.UsageError("--optional and --quorum exclude each other")
+    path = policy or policy_file.default_path(keyring_options.opened(keys).folder)
+    changed = policy_file.add_witness(path, name, key, url, threshold=threshold, optional=optional)
+    setup.remark(f"{path}: {_quorum_text(changed)}")
+
+
+@click.command(
+    "list",
+    cls=Verb,
+    examples=("sealbook witness list", "sealbook --tenant acme witness list -o tlog-policy > policy.txt"),
+)
+@keys_option
+@policy_option
+@format_option("text", "json", "tlog-policy")
+@pass_setup
+def list_(setup: Setup, keys: str | None, policy: Path | None, form: str) -> None:
+    """List the witnesses of the policy. As tlog-policy it is what a verifier of the tenant's log follows, with its
+    keys: hand it out."""
+    from sealbook.cli.publishing import policy_file
+    from sealbook.cli.rendering import lines, objects
+    from sealbook.cli.rendering.safe import safe
+
+    ring = keyring_options.opened(keys)
+    found = policy_file.required(policy or policy_file.default_path(ring.folder))
+    with setup.output() as output:
+        if form == "tlog-policy":
+            output.text(policy_file.for_verifiers(found, _log_keys(setup, ring)).decode("utf-8", "surrogateescape"))
+        elif form == "json":
+            for witness in found.witnesses:
+                item = {"name": witness.name, "key": str(witness.key), "url": witness.url}
+                output.line(objects.text({**item, "needed": witness.name in _members(found)}))
+        else:
+            rows = [
+                [(safe(item.name), ()), (safe(item.key.id), ()), (safe(item.url or lines.BLANK), ())]
+                for item in found.witnesses
+            ]
+            lines.table(output, ("NAME", "KEY", "URL"), rows)
+            output.line(safe(_quorum_text(found)))
+
+
+@click.command("submit", cls=Verb, examples=("sealbook witness submit", "sealbook --tenant acme witness submit"))
+@keys_option
+@policy_option
+@fail_open_option
+@passphrase_option
+@pass_setup
+def submit(setup: Setup, keys: str | None, policy: Path | None, fail_open: bool, passphrase_file: str | None) -> int:
+    """Ask every witness now: one turn of `log publish`, in which no witness is left out."""
+    from sealbook.cli.publishing import policy_file
+
+    ring = keyring_options.opened(keys)
+    path = policy or policy_file.default_path(ring.folder)
+    policy_file.required(path)
+    found = Policies(path, named=True, fail_open=fail_open, refresh=0, patient=False)
+    return publish(setup, ring, found.rules, asks=found.ask(), every=None, passphrase_file=passphrase_file)
+
+
+@click.command("status", cls=Verb, examples=("sealbook witness status", "sealbook witness status -o json"))
+@keys_option
+@policy_option
+@format_option("text", "json")
+@pass_setup
+def status(setup: Setup, keys: str | None, policy: Path | None, form: str) -> int:
+    """Show how far each log is signed, cosigned and published, and what its witnesses last said.
+
+    The exit code is 3 when a witness contradicts a log and its publishing is therefore stopped.
+    """
+    from sealbook.cli.publishing import policy_file
+    from sealbook.cli.publishing.memory import Memory
+    from sealbook.cli.rendering import objects
+
+    ring = keyring_options.opened(keys)
+    found = policy_file.read(policy) if policy else policy_file.read(policy_file.default_path(ring.folder))
+    stopped = False
+    with setup.journal(readonly=True) as journal, setup.output() as output:
+        for number, name in enumerate([setup.tenant] if setup.tenant_given else journal.tenants()):
+            tenant = journal.tenant(name)
+            item = _standing(tenant, Memory(ring.folder, tenant.origin), found)
+            stopped = stopped or item["stopped"] is not None
+            if form == "json":
+                output.line(objects.text(item))
+                continue
+            if number:
+                output.line()
+            _print_standing(output, item)
+    return exit_codes.INTEGRITY if stopped else exit_codes.OK
+
+
+@click.command("resolve", cls=Verb, examples=("sealbook --tenant acme witness resolve",))
+@keys_option
+@pass_setup
+def resolve(setup: Setup, keys: str | None) -> None:
+    """Let a log be published again that was stopped. Understand first why: the evidence stays where it is.
+
+    The witnesses that were charged are then asked as for the first time, so what has not been settled stops it again.
+    """
+    from sealbook.cli.publishing.memory import Memory
+    from sealbook.journal import NotFound
+
+    memory = Memory(keyring_options.opened(keys).folder, _origin(setup))
+    if memory.stopped() is None:
+        raise NotFound("stop of publishing for", memory.origin)
+    with memory.held():
+        stop = memory.resolve(at=int(time.time()))
+    for charge in stop.charges:
+        setup.remark(
+            f"{memory.origin}: {charge.url}: {charge.reason}: resolved; the evidence stays in {charge.evidence}"
+        )
+
+
+# --- within ------------------------------------------------------------------------------------------------------
+
+
+def _log_keys(setup: Setup, ring: Any) -> list[VerifierKey]:
+    from sealbook.journal.keyring import Purpose
+
+    return [key.verifier for key in ring.signing(Purpose.LOG, _origin(setup))]
+
+
+def _origin(setup: Setup) -> str:
+    """The origin of the tenant's log as its store has it, or as it would be where no store is."""
+    from sealbook.journal import StoreMissing
+    from sealbook.journal.origins import tenant_origin
+
+    try:
+        with setup.journal(readonly=True) as journal:
+            return journal.tenant(setup.tenant).origin
+    except StoreMissing:
+        return tenant_origin(setup.origin, setup.tenant)
+
+
+def _members(policy: Policy) -> set[str]:
+    """The names that the quorum rests on, directly or through groups."""
+    needed = set() if policy.quorum is None else {policy.quorum}
+    for group in reversed(policy.groups):  # members are defined before the group
+        if group.name in needed:
+            needed.update(group.members)
+    return needed
+
+
+def _quorum_text(policy: Policy) -> str:
+    group = next((group for group in policy.groups if group.name == policy.quorum), None)
+    if policy.quorum is None:
+        return "no witness is needed"
+    if group is None:
+        return f"{policy.quorum} must cosign"
+    return f"{group.threshold} of {len(group.members)} must cosign: {', '.join(group.members)}"
+
+
+def _standing(tenant: Tenant, memory: Memory, policy: Policy | None) -> dict[str, Any]:
+    """A log and its witnesses as JSON."""
+    from sealbook.cli.publishing.publisher import NOBODY, verified
+    from sealbook.journal import instants
+    from sealbook.merkle.checkpoint import Checkpoint
+    from sealbook.merkle.note import Note
+
+    policy = policy or NOBODY
+    signed, note, stop = tenant.signed_checkpoint(), tenant.published_checkpoint(), memory.stopped()
+    held = {} if signed is None or signed.note is None else verified(signed.note, policy)
+    published = None if note is None else Checkpoint.parse(Note.parse(note).text).size
+    kept = None if published is None else tenant.signed_checkpoint(published)
+    return {
+        "tenant": tenant.name,
+        "origin": tenant.origin,
+        "size": tenant.checkpoint().size,
+        "signed": None if signed is None else signed.checkpoint.size,
+        "published": published,
+        "without_quorum": None if kept is None else kept.without_quorum,
+        "quorum": policy.quorum,
+        "quorum_met": signed is not None and policy.satisfied(held),
+        "stopped": None
+        if stop is None
+        else {"at": instants.of_millis(stop.at * 1000), "charges": [asdict(charge) for charge in stop.charges]},
+        "witnesses": _witnesses(policy, memory.known(), set(held)),
+    }
+
+
+def _witnesses(policy: Policy, known: Mapping[str, Known], held: set[VerifierKey]) -> list[dict[str, Any]]:
+    from sealbook.cli.publishing.memory import Known
+    from sealbook.journal import instants
+
+    def instant(seconds: int | None) -> str | None:
+        return None if seconds is None else instants.of_millis(seconds * 1000)
+
+    found = []
+    for witness in policy.witnesses:
+        item = known.get((witness.url or "").rstrip("/"), Known())
+        found.append(
+            {
+                "name": witness.name,
+                "url": witness.url,
+                "cosigned_signed": witness.key in held,
+                "size": item.size,
+                "cosigned": item.cosigned,
+                "cosigned_at": instant(item.cosigned_at),
+                "failures": item.failures,
+                "failed_at": instant(item.failed_at),
+                "failure": item.failure,
+            }
+        )
+    return found
+
+
+def _print_standing(output: Output, item: dict[str, Any]) -> None:
+    from sealbook.cli.rendering import lines
+    from sealbook.cli.rendering.safe import safe
+
+    quorum = "nobody need cosign" if item["quorum"] is None else "met" if item["quorum_met"] else "NOT MET"
+    pairs = [
+        ("tenant", safe(item["tenant"])),
+        ("origin", safe(item["origin"])),
+        ("size", str(item["size"])),
+        ("signed", lines.BLANK if item["signed"] is None else str(item["signed"])),
+        ("quorum", quorum),
+        ("published", _published_text(item)),
+    ]
+    if item["stopped"] is not None:
+        pairs.append(("STOPPED", item["stopped"]["at"]))
+        for charge in item["stopped"]["charges"]:
+            pairs.append(("", safe(f"{charge['url']}: {charge['reason']} (evidence: {charge['evidence']})")))
+    lines.pairs(output, pairs)
+    headings = ("WITNESS", "COSIGNED", "AT", "FAILURES", "LAST FAILURE")
+    rows = [
+        [
+            (safe(witness["name"]), ()),
+            (str(witness["cosigned"]) if witness["cosigned"] else lines.BLANK, ()),
+            (witness["cosigned_at"] or lines.BLANK, ("dim",)),
+            (str(witness["failures"]), ()),
+            (safe(witness["failure"] or lines.BLANK), ()),
+        ]
+        for witness in item["witnesses"]
+    ]
+    if rows:
+        lines.table(output, headings, rows)
+
+
+def _published_text(item: dict[str, Any]) -> str:
+    if item["published"] is None:
+        return "nothing yet"
+    return f"{item['published']} WITHOUT ITS QUORUM" if item["without_quorum"] else str(item["published"])

@@ -1,0 +1,117 @@
+"""`witness serve`: the witness server."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sealbook.cli import keyring_options
+from sealbook.cli.keyring_options import keys_option, passphrase_option
+from sealbook.cli.options import Verb
+from sealbook.cli.setup import Setup, pass_setup
+
+if TYPE_CHECKING:
+    from sealbook.merkle.checkpoint import Checkpoint
+
+
+@click.command(
+    "serve",
+    cls=Verb,
+    examples=(
+        "sealbook witness serve --state witness.state --key w.example.com --logs logs.txt --listen 127.0.0.1:8080",
+    ),
+)
+@click.option("--state", required=True, metavar="DIR", help="The folder of what the witness remembers.")
+@keys_option
+@click.option("--key", required=True, metavar="NAME", help="The witness's name; every key of it cosigns.")
+@click.option(
+    "--logs",
+    required=True,
+    metavar="FILE",
+    help="The logs, as a list `logs/v0`; read anew when it changes, or at SIGHUP.",
+)
+@click.option(
+    "--listen", default="127.0.0.1:8080", show_default=True, metavar="HOST:PORT", help="Port 0: any free one."
+)
+@click.option("--initial", multiple=True, metavar="FILE", help="A checkpoint that its log's history must begin with.")
+@click.option("--new-state", "anew", is_flag=True, help="Begin anew with a key that never signed, after one that did.")
+@passphrase_option
+@pass_setup
+def serve(
+    setup: Setup,
+    state: str,
+    keys: str | None,
+    key: str,
+    logs: str,
+    listen: str,
+    initial: tuple[str, ...],
+    anew: bool,
+    passphrase_file: str | None,
+) -> None:
+    """Cosign the checkpoints of the logs in FILE, over HTTP, until SIGINT or SIGTERM.
+
+    The first start makes the state. Once a key has signed, the witness starts with the state that remembers what, or
+    not at all: never restore a copy of it into service. Events go to standard error, one JSON object per line.
+    """
+    try:
+        import trio
+
+        from sealbook.cli.witness.server import Server, listening, until_signalled, url
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in {"starlette", "hypercorn", "anyio"}:
+            raise
+        raise click.UsageError(f"{error.name} is not installed: `pip install 'sealbook[serve]'` brings it") from error
+    from sealbook.cli.witness.binding import open_state
+    from sealbook.cli.witness.cosigner import Cosigner
+    from sealbook.cli.witness.loglist import LogFile
+    from sealbook.journal.keyring import Purpose
+
+    host, port = _address(listen)
+    ring = keyring_options.opened(keys)
+    protected = any(ring.is_protected(each) for each in ring.signing(Purpose.WITNESS, key))
+    passphrase = keyring_options.passphrase(passphrase_file, what=f"the keys of {key}", needed=protected)
+    cosigner = Cosigner.of_ring(ring, key, passphrase=passphrase)
+    pinned = [_initial(Path(file)) for file in initial]
+    log_file = LogFile(logs, cosigner.signers, initial=pinned)
+    _speak_json()
+    with open_state(state, cosigner, anew=anew) as opened:
+        server = Server(opened, log_file)
+        listener = listening(host, port)
+        click.echo(f"{key} listens at {url(listener)}")
+        sys.stdout.flush()
+
+        async def stop() -> None:
+            await until_signalled(server)
+
+        trio.run(server.serve, listener, stop)
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, separator, port = listen.rpartition(":")
+    if not separator or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise click.UsageError(f"--listen is HOST:PORT, not {listen!r}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _initial(file: Path) -> Checkpoint:
+    from sealbook.cli.witness.loglist import parse_initial
+
+    return parse_initial(file.read_bytes())
+
+
+def _speak_json() -> None:
+    """Events as JSON on standard error."""
+    import structlog
+
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )

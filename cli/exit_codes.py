@@ -1,0 +1,142 @@
+"""What an error becomes at the command line: an exit code, and one line that says what to do.
+
+| code | meaning |
+|---|---|
+| 0 | done; an empty listing is done too |
+| 1 | a check met what it could not judge: records of a newer version, or anything unchecked under `--strict` |
+| 2 | the command line itself is wrong |
+| 3 | integrity failure: stored bytes contradict themselves, or a proof does not hold |
+| 4 | what was asked for is not in the store |
+| 5 | refused, nothing was written |
+| 6 | the store cannot be opened or used, or the output cannot be written |
+| 7 | in doubt: a human, or a check of the world, must decide |
+| 130, 141 | interrupted; the reader of our output went away |
+"""
+
+from __future__ import annotations
+
+import errno
+
+OK = 0
+INCOMPLETE = 1
+USAGE = 2
+INTEGRITY = 3
+NOT_FOUND = 4
+REFUSED = 5
+FAILED = 6
+IN_DOUBT = 7
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+NOT_FOUND_CHARACTERS_MAX = 4096  # a path is told whole: Linux takes none that is longer
+FILE_MODES = "the folder's files must be readable and lock.mdb writable by this user (to write: all of them)"
+
+
+class Unprinted(OSError):
+    """The output could not be written, after what it was to report had been committed. `done` says what stands."""
+
+    def __init__(self, done: str, error: OSError) -> None:
+        super().__init__(error.errno, error.strerror)
+        self.done = done
+
+
+def code_of(error: BaseException) -> int | None:
+    """The exit code for an error; None for one that is a fault of this program."""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        return BROKEN_PIPE
+    if isinstance(error, OSError):
+        return FAILED
+    from sealbook.journal import errors
+    from sealbook.merkle.errors import VerificationError
+
+    for kind, code in (
+        (errors.Corrupt, INTEGRITY),
+        (VerificationError, INTEGRITY),
+        (errors.NotFound, NOT_FOUND),
+        (errors.InDoubt, IN_DOUBT),
+        (errors.Refused, REFUSED),
+        (errors.EngineFailed, FAILED),
+    ):
+        if isinstance(error, kind):
+            return code
+    if isinstance(error, errors.UnknownVersion):
+        return FAILED if error.run is None else INCOMPLETE
+    return None
+
+
+def line_of(error: BaseException) -> str:
+    """The error in one line: what was wrong, with which value, and what to do. It is not yet safe for a terminal."""
+    if isinstance(error, OSError):
+        return _os_line(error)
+    text = _text(error)
+    advice = _advice(error)
+    return f"{text}: {advice}" if advice else text
+
+
+def _text(error: BaseException) -> str:
+    """The error's own text, with what only callers of the library can do said for who typed a command."""
+    from sealbook.journal import errors
+
+    if isinstance(error, errors.NotFound):
+        return f"no {error.what} {errors.shown(error.value, NOT_FOUND_CHARACTERS_MAX)}"
+    text = str(error)
+    cause, _, advice = text.rpartition(": ")
+    return f"{cause}: {FILE_MODES}" if "readonly=True" in advice else text
+
+
+def _os_line(error: OSError) -> str:
+    reason = error.strerror or type(error).__name__
+    if isinstance(error, Unprinted):
+        return f"{error.done}, but the output cannot be written: {reason}"
+    if error.filename is not None:
+        return f"{error.filename}: {reason}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"the output cannot be written: {reason}: make room, or send it elsewhere"
+    return f"the output cannot be written: {reason}"
+
+
+def _advice(error: BaseException) -> str | None:
+    from sealbook.journal import errors
+
+    if type(error) is errors.StoreMissing:  # not that of a witness's state
+        return "run `sealbook init`, or name another folder with -D"
+    if isinstance(error, errors.Corrupt) and (error.run is not None or error.table is not None):
+        if error.table == "store":  # without that row nothing else can be read, so there is nothing to verify
+            return "stop writing, restore from a copy"
+        return "stop writing, run `sealbook verify`, restore from a copy"
+    if isinstance(error, errors.UnknownVersion) and error.run is not None:
+        return "read it with a newer sealbook"
+    if isinstance(error, errors.NotFound):
+        return _NOT_FOUND.get(error.what) or _NOT_FOUND.get(error.what.partition(" ")[0])
+    if isinstance(error, errors.CommitUnknown):
+        return "look with `sealbook show -n 20` whether it stands before you repeat it"
+    if isinstance(error, errors.Fenced | errors.LeaseNotHeld):
+        return f"`sealbook lease show {_word(error.run)}` shows who holds it"
+    if isinstance(error, errors.DuplicateEffect | errors.EffectSettled | errors.EffectNotStarted | errors.InDoubt):
+        return f"`sealbook effects {_word(error.run)}` shows where it stands"
+    if isinstance(error, errors.Mismatch) and error.what != "the outcome":
+        return f"`sealbook effects {_word(error.run)}` shows where it stands"
+    if isinstance(error, errors.Mismatch | errors.NotConcluded):
+        return f"`sealbook run {_word(error.run)}` shows how it ended"
+    if isinstance(error, errors.InvalidEntry | errors.InvalidName | errors.TooLarge):
+        return "nothing was written"
+    return None
+
+
+_NOT_FOUND = {
+    "run": "`sealbook runs` lists what there is",
+    "tenant": "`sealbook info` lists what there is",
+    "leaf": "`sealbook seal` or `sealbook anchor` brings it into the log",
+    "lease": "it was never leased, or is sealed",
+    "log key": "`sealbook keys gen --log` makes one, and --origin before the verb names the log that has one",
+    "policy": "`sealbook witness add` writes one, --policy names another",
+}
+
+
+def _word(name: str) -> str:
+    """The name as a shell takes it."""
+    import shlex
+
+    return shlex.quote(name)

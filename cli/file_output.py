@@ -1,0 +1,50 @@
+"""Answers as files: `--to FILE`, whole under its name or not there, or else standard output, byte for byte."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import click
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def file_option(help_text: str) -> Callable[[Function], Function]:
+    """`--to`: the file that the answer goes to."""
+    return click.option(
+        "--to", "target", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help=help_text
+    )
+
+
+@contextmanager
+def opened(target: Path | None) -> Iterator[BinaryIO]:
+    """Where to write the answer's bytes. The file takes its name, durably, when the block ends without an error."""
+    if target is None:
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if target.exists() and not target.is_file():  # a terminal, a pipe: nothing takes its place
+        with target.open("wb") as stream:
+            yield stream
+        return
+    final = target.resolve()
+    new = final.with_name(f".{final.name}.{os.getpid()}.new")
+    try:
+        with new.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        new.replace(final)
+    finally:
+        new.unlink(missing_ok=True)
+    descriptor = os.open(final.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

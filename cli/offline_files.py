@@ -1,0 +1,120 @@
+"""`verify --proof` over files: read them, verify, remember what was accepted, and say what was shown."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sealbook.cli import exit_codes
+from sealbook.cli.setup import Setup
+
+if TYPE_CHECKING:
+    from sealbook.cli import offline
+    from sealbook.cli.offline import Verified
+    from sealbook.merkle.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineFiles:
+    """What is verified, by which policy, and where the verifier remembers what it accepted."""
+
+    proof: Path
+    records: Path
+    policy: Path
+    state: Path | None
+    consistency: Path | None
+
+
+def verify_files(
+    setup: Setup, files: OfflineFiles, *, max_age: str | None, sealed: bool, strict: bool, form: str
+) -> int:
+    """Verify and print; the exit code."""
+    verified = _verified(files, _policy(files.policy), max_age, sealed)
+    _print(setup, verified, form)
+    if verified.uncovered or verified.chain.newer:
+        return exit_codes.INCOMPLETE
+    return exit_codes.INCOMPLETE if strict and verified.not_checked else exit_codes.OK
+
+
+def _policy(path: Path) -> Policy:
+    from sealbook.cli.publishing import policy_file
+    from sealbook.merkle.errors import Malformed
+
+    try:
+        return policy_file.parse(path.read_bytes())
+    except Malformed as error:  # the auditor's own words, not what is to be verified
+        raise click.ClickException(f"{path}: {error}") from error
+
+
+def _verified(files: OfflineFiles, policy: Policy, max_age: str | None, sealed: bool) -> Verified:
+    from sealbook.cli import offline, record_lines
+    from sealbook.merkle.errors import Malformed
+    from sealbook.merkle.proof_file import ProofFile
+
+    try:
+        age = None if max_age is None else offline.parse_age(max_age)
+    except Malformed as error:
+        raise click.UsageError(f"--max-age: {error}") from error
+    if age is not None and policy.quorum is None:
+        raise click.UsageError("--max-age needs witnesses, who alone state a time: the policy's quorum is none")
+    proof = ProofFile.parse(files.proof.read_bytes())
+    consistency = None if files.consistency is None else offline.parse_consistency(files.consistency.read_bytes())
+    with files.records.open("rb") as stream:
+        chain = offline.chain_of(record_lines.read(stream))
+    with _memory(files.state) as memory:
+        verified = offline.verify(
+            chain,
+            proof,
+            policy,
+            must_seal=sealed,
+            now=int(time.time()),
+            age_seconds_max=age,
+            seen=memory.seen(offline.origin_of(proof)),
+            consistency=consistency,
+        )
+        memory.accept(verified.signed, proven=consistency is not None)
+    return verified
+
+
+@contextmanager
+def _memory(path: Path | None) -> Iterator[offline.Memory]:
+    """What was accepted before; what was accepted within is durable afterwards. One verifier at a time."""
+    from sealbook.cli import file_output, offline
+
+    if path is None:
+        yield offline.Memory()
+        return
+    descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        memory = offline.Memory.parse(path.read_bytes()) if path.exists() else offline.Memory()
+        yield memory
+        with file_output.opened(path) as stream:
+            stream.write(memory.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _print(setup: Setup, verified: Verified, form: str) -> None:
+    from sealbook.cli import offline
+    from sealbook.cli.rendering import objects
+    from sealbook.cli.rendering.safe import safe
+
+    with setup.output() as output:
+        if form == "json":
+            output.line(objects.text(offline.as_object(verified)))
+            return
+        first, *others = offline.as_lines(verified, safe)
+        output.line(output.paint(first, "green"))
+        for line in others:
+            output.line(line)
+        for line in verified.not_checked:
+            output.line(output.paint(f"not checked: {line}", "bold"))

@@ -1,0 +1,203 @@
+"""A witness over HTTP: tlog-witness on starlette, served by hypercorn on trio.
+
+    POST /add-checkpoint                            a log's checkpoint -> this witness's cosignatures
+    GET  /<hex of SHA-256 of the origin>/checkpoint the last checkpoint that was cosigned
+
+Bytes are taken in here, held to their limits, and handed on; `merkle.witness` says what a request must be, `state` what
+is answered. Nothing here knows who asks: no address and no body enters an event.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import hypercorn.config
+import hypercorn.trio
+import structlog
+import trio
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from sealbook.cli.witness.loglist import LogFile
+from sealbook.cli.witness.queue import Queue
+from sealbook.cli.witness.rates import Rates
+from sealbook.cli.witness.state import StateStore
+from sealbook.journal.engine.clock import system_clock
+from sealbook.journal.engine.port import Clock
+from sealbook.journal.errors import Refused
+from sealbook.merkle.witness import REQUEST_BYTES_MAX, TEXT_MEDIA_TYPE, Answer, Refusal, read_request
+
+log = structlog.get_logger("sealbook.witness")
+
+BODY_SECONDS_MAX: Final = 30.0  # from the first byte of a request's body to its last
+BODY_BYTES_DRAINED_MAX: Final = 1024 * 1024  # of a body that is too long: so that its sender sees the answer
+KEEP_ALIVE_SECONDS: Final = 75  # of silence between two requests, and to send the head of one
+KEEP_ALIVE_REQUESTS_MAX: Final = 1_000_000
+CONNECTIONS_WAITING_MAX: Final = 128  # not yet accepted
+
+_LOG = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(eq=False)
+class Server:
+    """One witness's endpoints. `serve` runs them."""
+
+    state: StateStore
+    logs: LogFile
+    clock: Clock = system_clock
+    body_seconds_max: float = BODY_SECONDS_MAX
+    _rates: Rates = field(default_factory=Rates, init=False)
+    _queue: Queue = field(init=False)
+    _reloading: trio.Lock = field(default_factory=trio.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self._queue = Queue(self.state.decide)
+
+    # --- running ------------------------------------------------------------------------------------------------------
+
+    async def serve(self, listener: socket.socket, stop: Callable[[], Awaitable[None]]) -> None:
+        """Serve whoever connects to `listener` until `stop` returns; those who are being answered are answered first.
+        The listener is closed."""
+        application = cast(Any, self.application())  # each of the two has types of its own for one and the same
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._queue.run)
+            await hypercorn.trio.serve(application, _config(listener), shutdown_trigger=stop, mode="asgi")
+            nursery.cancel_scope.cancel()
+
+    async def reload_logs(self) -> None:
+        """Take the log list as its file has it now; one that is refused changes nothing."""
+        async with self._reloading:
+            await self._reload()
+
+    async def _reload(self) -> None:
+        try:
+            logs = await trio.to_thread.run_sync(self.logs.reload)
+        except (Refused, OSError) as error:
+            log.error("witness.logs_refused", error=str(error))
+        else:
+            log.info("witness.logs_taken", logs=len(logs.trusted))
+
+    # --- endpoints ----------------------------------------------------------------------------------------------------
+
+    def application(self) -> Starlette:
+        """The endpoints. A path that is known answers another method with 405."""
+        return Starlette(
+            routes=[
+                Route("/add-checkpoint", self._add_checkpoint, methods=["POST"]),
+                Route("/{log}/checkpoint", self._checkpoint, methods=["GET"]),
+            ]
+        )
+
+    async def _add_checkpoint(self, request: Request) -> Response:
+        try:
+            body = await self._body(request)
+            return _response(body if isinstance(body, Answer) else await self._answer(body))
+        except ClientDisconnect:
+            return _response(Answer(400, TEXT_MEDIA_TYPE, b"the body ended early\n"))  # nobody reads it
+        except Exception as error:
+            log.error("witness.failed", error=str(error), kind=type(error).__name__)
+            return _response(Answer(500, TEXT_MEDIA_TYPE, b"internal error\n"))
+
+    async def _answer(self, body: bytes) -> Response | Answer:
+        if self.logs.changed():
+            async with self._reloading:
+                if self.logs.changed():
+                    await self._reload()
+        logs = self.logs.logs
+        submission = read_request(body, logs.trusted)
+        if isinstance(submission, Refusal):
+            return submission.answer()
+        origin = submission.checkpoint.origin
+        wait = self._rates.wait(origin, logs.requests_per_day_max[origin], now=self.clock().wall_ms // 1000)
+        if wait:
+            return _with_header(
+                Answer(429, TEXT_MEDIA_TYPE, b"this log has asked too often\n"), "retry-after", str(wait)
+            )
+        return await self._queue.answer(submission)
+
+    async def _body(self, request: Request) -> bytes | Answer:
+        """The body, if it is short enough and comes soon enough; with its length stated, or in chunks."""
+        stated = request.headers.get("content-length", "0")
+        if int(stated) > BODY_BYTES_DRAINED_MAX:  # h11 has made sure that it is a number
+            return _too_long()
+        body = bytearray()
+        with trio.move_on_after(self.body_seconds_max):
+            async with aclosing(request.stream()) as chunks:
+                async for chunk in chunks:
+                    body += chunk
+                    if len(body) > BODY_BYTES_DRAINED_MAX:
+                        return _too_long()
+            return bytes(body) if len(body) <= REQUEST_BYTES_MAX else _too_long()
+        return Answer(408, TEXT_MEDIA_TYPE, b"the body took too long\n")
+
+    async def _checkpoint(self, request: Request) -> Response:
+        key = request.path_params["log"]
+        try:
+            note = await trio.to_thread.run_sync(self.state.note, bytes.fromhex(key)) if _LOG.fullmatch(key) else None
+        except Exception as error:
+            log.error("witness.failed", error=str(error), kind=type(error).__name__)
+            return _response(Answer(500, TEXT_MEDIA_TYPE, b"internal error\n"))
+        # "404 if never cosigned"
+        if note is None:
+            return _response(Answer(404, TEXT_MEDIA_TYPE, b"no checkpoint of such a log was cosigned here\n"))
+        return _response(Answer(200, TEXT_MEDIA_TYPE, note))
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket at this address; port 0 is any free one."""
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    listener = socket.create_server(address[:2], family=family, backlog=CONNECTIONS_WAITING_MAX)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def url(listener: socket.socket) -> str:
+    """Where the socket is reached."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if listener.family is socket.AF_INET6 else f"http://{host}:{port}"
+
+
+async def until_signalled(server: Server) -> None:
+    """Return at SIGINT or SIGTERM; take the log list anew at each SIGHUP."""
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        async for number in signals:
+            if number != signal.SIGHUP:
+                return
+            await server.reload_logs()
+
+
+def _too_long() -> Answer:
+    return Answer(413, TEXT_MEDIA_TYPE, f"a body has at most {REQUEST_BYTES_MAX} bytes\n".encode())
+
+
+def _response(answer: Response | Answer) -> Response:
+    if isinstance(answer, Response):
+        return answer
+    # The media type as it is: starlette would add a charset to it.
+    return Response(answer.body, answer.status, headers={"content-type": answer.media_type})
+
+
+def _with_header(answer: Answer, name: str, value: str) -> Response:
+    response = _response(answer)
+    response.headers[name] = value
+    return response
+
+
+def _config(listener: socket.socket) -> hypercorn.config.Config:
+    config = hypercorn.config.Config()
+    config.bind = [f"fd://{listener.detach()}"]
+    config.accesslog = None  # it would hold the addresses of those who ask
+    config.errorlog = None
+    config.include_server_header = False
+    config.keep_alive_timeout = KEEP_ALIVE_SECONDS
+    config.keep_alive_max_requests = KEEP_ALIVE_REQUESTS_MAX
+    config.backlog = CONNECTIONS_WAITING_MAX
+    return config

@@ -1,0 +1,221 @@
+"""One check under way: its snapshot, what it found and counted so far, and the rows that it has yet to look up.
+
+What more than one part of a check needs stands here; the parts are `rederive`, `relog` and `surplus`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sealbook.indexes.packing import u64
+from sealbook.indexes.standing import Standing
+from sealbook.journal import adoption, tables
+from sealbook.journal.batch import Setting, cancellation_of
+from sealbook.journal.engine.port import Place, Row, Snapshot
+from sealbook.journal.errors import Corrupt, InvalidInput, Refused
+from sealbook.journal.findings import Finding, Findings
+from sealbook.journal.ids import OPERATOR_RUN, check_own_run, check_run, check_tenant
+from sealbook.journal.overlay import read_standing
+from sealbook.journal.record import ED25519, Record, signed_message, signer_id
+from sealbook.journal.tables import LeaseRow
+from sealbook.merkle.entry import LeafEntry
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+PAGE_ROWS = 1000  # small rows per scan
+PENDING_MAX = 1000  # rows that are expected and not yet looked up
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a tenant's runs add up to. `claimed` has one bit per leaf that a run accounts for."""
+
+    records: int = 0
+    lost: int = 0  # records that a run's state counts and that are not there
+    arrival_max: int = 0
+    claimed: bytearray = field(default_factory=bytearray)
+    batch: int = -1  # the log position of the last anchor batch
+    adopted: tuple[LeafEntry, bytes] | None = None  # by the last LogAdopted: the log's first leaf, the row of `origins`
+
+    def claim(self, index: int) -> None:
+        """The leaf at this log position is accounted for."""
+        if len(self.claimed) <= index // 8:
+            self.claimed.extend(bytes(index // 8 + 1 - len(self.claimed)))
+        self.claimed[index // 8] |= 1 << index % 8
+
+    def is_claimed(self, index: int) -> bool:
+        """Whether a run accounts for the leaf."""
+        return index // 8 < len(self.claimed) and bool(self.claimed[index // 8] >> index % 8 & 1)
+
+
+class Audit:
+    """One check under way: its snapshot, what it found, what it counted, and the rows it still has to look up."""
+
+    def __init__(self, snapshot: Snapshot, setting: Setting, *, indexed: bool) -> None:
+        self.snapshot = snapshot
+        self.setting = setting
+        self.indexed = indexed  # whether the index tables are current and thus to be compared
+        self.findings = Findings()
+        self.tallies: dict[str, Tally] = {}
+        self.unsure: set[bytes] = set()
+        self.unsound_batches: set[tuple[str, int]] = set()  # (tenant, leaf) of anchor batches that do not add up
+        self.corrected: dict[bytes, Standing] = {}  # what the records say, where a state row says otherwise
+        self.agreed: Counter[str] = Counter()  # rows per table that are as the records say
+        self.unknown_acts: Counter[str] = Counter()
+        self.runs = self.records = self.bytes = self.effects = self.signatures = 0
+        self.leaf_index_max = 2 * snapshot.count(tables.LEAVES) + 1024  # no sound leaf is above it, also with some lost
+        self.signers = Signers(self)
+        self._pending: list[tuple[Place, bytes, str, str | None, int | None]] = []
+        self._forced: list[tuple[str, str, int, int]] = []
+
+    def tally(self, tenant: str) -> Tally:
+        """The tenant's sums."""
+        return self.tallies.setdefault(tenant, Tally())
+
+    def found(
+        self,
+        what: str,
+        *,
+        tenant: str | None = None,
+        run: str | None = None,
+        seq: int | None = None,
+        place: Place | None = None,
+        newer: bool = False,
+    ) -> None:
+        """Report a finding; one that names a record and no other row is about the record's own row."""
+        if place is None and tenant is not None and run is not None and seq is not None:
+            place = (tables.JOURNAL, tables.record_key(tenant, run, seq))
+        table, key = place if place is not None else (None, None)
+        self.findings.add(Finding(tenant, run, seq, table, key, what, newer))
+
+    def walk(self, table: str) -> Iterator[Row]:
+        """Every row of the table in key order, read in pages."""
+        lo = b""
+        while page := self.snapshot.scan(table, lo, None, PAGE_ROWS):
+            yield from page
+            lo = page[-1][0] + b"\0"
+
+    def expect(
+        self, table: str, key: bytes, value: bytes, tenant: str, run: str | None = None, seq: int | None = None
+    ) -> None:
+        """The records say that this row stands here. It is looked up later, many at once."""
+        self._pending.append(((table, key), value, tenant, run, seq))
+        if len(self._pending) >= PENDING_MAX:
+            self._look_up()
+
+    def flush(self) -> None:
+        """Look up whatever is still pending."""
+        self._look_up()
+        self._check_forced()
+
+    def _look_up(self) -> None:
+        pending, self._pending = self._pending, []
+        values = self.snapshot.get_many([place for place, *_ in pending])
+        for (place, value, tenant, run, seq), stored in zip(pending, values, strict=True):
+            if stored == value:
+                self.agreed[place[0]] += 1
+            else:
+                what = "the row is missing" if stored is None else "the row is not what the records say"
+                self.found(what, tenant=tenant, run=run, seq=seq, place=place)
+
+    # --- operator acts ---------------------------------------------------------------------------------------------
+
+    def act(self, record: Record) -> None:
+        """What a record of `~tenant` must have left behind elsewhere."""
+        tenant, data, seq = record.tenant, record.data, record.seq
+        try:
+            if record.kind == "CancelRequested":
+                run = check_own_run(cancellation_of(record).run)
+                self.expect(tables.CANCELS, tables.run_key(tenant, run), u64(seq), tenant, run)
+            elif record.kind == "LeaseForced":
+                run, before, epoch = check_own_run(data.get("run")), data.get("epoch_before"), data.get("epoch")
+                if type(before) is not int or type(epoch) is not int or before >= epoch:
+                    raise InvalidInput("epoch", epoch, f"of a forced lease must be above the one before, {before}")
+                self._forced.append((tenant, run, seq, epoch))
+                if len(self._forced) >= PENDING_MAX:
+                    self._check_forced()
+            elif record.kind == adoption.KIND:
+                origin, first = adoption.read_act(record)
+                self.tally(tenant).adopted = first, adoption.origin_value(seq, origin)
+            else:
+                self.unknown_acts[record.kind] += 1
+        except Corrupt as error:
+            self.found(error.what, tenant=tenant, run=OPERATOR_RUN, seq=seq)
+        except Refused as error:
+            self.found(str(error), tenant=tenant, run=OPERATOR_RUN, seq=seq)
+
+    def _check_forced(self) -> None:
+        """A forced lease leaves a lease row with at least its epoch, until the run is sealed."""
+        forced, self._forced = self._forced, []
+        keys = [tables.run_key(tenant, run) for tenant, run, _, _ in forced]
+        leases = self.snapshot.get_many([(tables.LEASES, key) for key in keys])
+        states = self.snapshot.get_many([(tables.STATE, key) for key in keys])
+        for (tenant, run, seq, epoch), key, lease, state in zip(forced, keys, leases, states, strict=True):
+            place = (tables.LEASES, key)
+            try:
+                row, standing = LeaseRow.decode(place, run, lease), read_standing(tenant, run, state)
+            except Corrupt:
+                continue  # reported where the run's own rows are checked
+            if row is None and (standing is None or not standing.sealed):
+                what = f"the lease row is missing: record {seq} of {OPERATOR_RUN} forced it to epoch {epoch}"
+                self.found(what, tenant=tenant, run=run, place=place)
+            elif row is not None and row.epoch < epoch:
+                what = f"the lease has epoch {row.epoch}: record {seq} of {OPERATOR_RUN} forced it to {epoch}"
+                self.found(what, tenant=tenant, run=run, place=place)
+
+
+class Signers:
+    """The public keys of table `signers`, read once each, and the arithmetic of every signature."""
+
+    def __init__(self, audit: Audit) -> None:
+        self._audit = audit
+        self._keys: dict[bytes, Ed25519PublicKey | None] = {}
+
+    def check(self, record: Record, signer: bytes, signature: bytes) -> None:
+        """The signature must be that of the key which the record names."""
+        if signer not in self._keys:
+            self._keys[signer] = self._read(record, signer)
+        key = self._keys[signer]
+        if key is None:
+            return
+        from cryptography.exceptions import InvalidSignature
+
+        self._audit.signatures += 1
+        try:
+            key.verify(signature, signed_message(record.hash))
+        except InvalidSignature:
+            what = "the signature is not that of the signer's key over this record"
+            self._audit.found(what, tenant=record.tenant, run=record.run, seq=record.seq)
+
+    def used(self, signer: bytes) -> bool:
+        """Whether a record names this signer."""
+        return signer in self._keys
+
+    def _read(self, record: Record, signer: bytes) -> Ed25519PublicKey | None:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+        place = (tables.SIGNERS, signer)
+        value = self._audit.snapshot.get_many([place])[0]
+        fault = "the signer's key is missing" if value is None else signer_fault(signer, value)
+        if fault is None and value is not None:
+            return Ed25519PublicKey.from_public_bytes(value[1:])
+        what = f"{fault}: the signatures of its records cannot be checked"
+        self._audit.found(what, tenant=record.tenant, run=record.run, seq=record.seq, place=place)
+        return None
+
+
+def signer_fault(key: bytes, value: bytes) -> str | None:
+    """Why this is no row of table `signers`, or None."""
+    if len(value) != 33 or value[0] != ED25519:
+        return "the row is no Ed25519 key"
+    return None if key == signer_id(value[1:]) else "the row's key is not the name of its public key"
+
+
+def check_names(tenant: str, run: str) -> None:
+    """Refuse what no writer could have named: keys made of such names might be longer than an engine takes."""
+    check_tenant(tenant)
+    check_run(run)

@@ -1,0 +1,273 @@
+"""Derive a store again from its record bytes and report every difference: the whole store, or one run of it.
+
+One snapshot, one pass. The tables whose keys begin with the run are walked side by side, run by run (`rederive`); the
+rows that records lead to elsewhere are looked up as they are met. Then each tenant's log is built again (`relog`), and
+tables that hold more rows than were looked up are walked to name the surplus (`surplus`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from sealbook.indexes.registry import INDEX_TABLES
+from sealbook.journal import tables
+from sealbook.journal.audit import PAGE_ROWS, Audit, check_names, signer_fault
+from sealbook.journal.batch import Setting
+from sealbook.journal.engine.port import Row, Snapshot
+from sealbook.journal.errors import Corrupt, NotFound, Refused
+from sealbook.journal.findings import CheckReport, Finding
+from sealbook.journal.identity import check_store_row
+from sealbook.journal.readopt import check_adoptions
+from sealbook.journal.rebatch import check_batches, check_surplus
+from sealbook.journal.recheckpoint import NOTHING_KEPT, Kept, check_checkpoints
+from sealbook.journal.rederive import StoredRun, derive
+from sealbook.journal.relog import Logs, check_inclusion
+from sealbook.journal.surplus import Surplus
+from sealbook.journal.tables import StoreRow, TenantRow
+
+__all__ = ["CheckReport", "Finding", "check_run", "check_store"]
+
+Progress = Callable[[int, int], None]  # (records checked, records in all)
+
+PAGE_RECORDS = 100  # records per scan: each may be 4 MiB
+
+NEVER_CHECKED = (
+    "completeness and age: without an outside checkpoint, an older copy of the store, or one cut off, looks the same",
+    "the order between runs: no hash covers an arrival",
+    "whether signatures are those of people whom you trust: only their arithmetic is checked",
+    "removed lease rows: a run that was leased and has no lease row looks like one that never was",
+    "forged lease rows, checkpoint signatures and store row: their checksums find damage only",
+    "times: `at` is the clock of the machine that wrote",
+)
+
+
+def check_store(snapshot: Snapshot, setting: Setting, *, progress: Progress | None = None) -> CheckReport:
+    """Check everything that the snapshot holds. Damage is in the report; only a failing engine raises."""
+    row, fault = _store_row(snapshot, setting)
+    audit = Audit(snapshot, setting, indexed=row is None or row.index_current)
+    if fault is not None:
+        audit.found(fault, place=tables.STORE_PLACE)
+    _check_runs(audit, progress)
+    audit.flush()
+    check_batches(audit)
+    check_adoptions(audit)
+    sizes = Logs(audit).check()
+    audit.flush()
+    Surplus(audit, sizes).check()
+    check_surplus(audit)
+    _check_tenants(audit, sizes, check_checkpoints(audit, sizes))
+    _check_signers(audit)
+    for key, _ in audit.walk(tables.STORE):
+        if key != tables.STORE_PLACE[1]:
+            audit.found("the row belongs to nothing", place=(tables.STORE, key))
+    return _report(audit, (), sum(sizes.values()), len(sizes))
+
+
+def check_run(snapshot: Snapshot, setting: Setting, tenant: str, run: str) -> CheckReport:
+    """Check one run, and that the log holds its leaves. `NotFound` when nothing says that the run has records."""
+    row, fault = _store_row(snapshot, setting)
+    audit = Audit(snapshot, setting, indexed=row is None or row.index_current)
+    if fault is not None:
+        audit.found(fault, place=tables.STORE_PLACE)
+    key = tables.run_key(tenant, run)
+    lanes = _Lanes(audit, key)
+    if lanes.next_run() is None or lanes.only_leased():
+        raise NotFound("run", run)
+    derived = derive(audit, lanes.take(key))
+    [cancel] = snapshot.get_many([(tables.CANCELS, key)])
+    if cancel is not None and not Surplus(audit, {}).cancel_stands(tables.CANCELS, key, cancel):
+        audit.found("no record asks for this cancellation", tenant=tenant, run=run, place=(tables.CANCELS, key))
+    audit.flush()
+    check_inclusion(audit, tenant, run, derived.leaves, derived.batched)
+    others = [
+        "other runs, the rest of the log, requests to cancel this run, and rows that no record of this run leads to"
+    ]
+    if len(derived.batched) > 1:
+        others.append(f"whether {len(derived.batched) - 1} earlier anchor batches of the run give their leaves")
+    return _report(audit, tuple(others), len(derived.leaves) + len(derived.batched), 1)
+
+
+def _store_row(snapshot: Snapshot, setting: Setting) -> tuple[StoreRow | None, str | None]:
+    """The store row, or why it cannot be believed."""
+    try:
+        row = StoreRow.decode(snapshot.get_many([tables.STORE_PLACE])[0])
+        check_store_row(setting.identity, row)
+    except Corrupt as error:
+        return None, error.what
+    return row, None
+
+
+def _report(audit: Audit, also_not_checked: tuple[str, ...], leaves: int, tenants: int) -> CheckReport:
+    not_checked = [*NEVER_CHECKED, *also_not_checked]
+    if not audit.indexed:
+        not_checked.append("the indexes: they are stale, run reindex")
+    if audit.unsure:
+        runs = "1 run" if len(audit.unsure) == 1 else f"{len(audit.unsure)} runs"
+        not_checked.append(f"what derives from {runs} whose records cannot all be read, and keys that none would use")
+    not_checked += [
+        f"what {count} operator acts of kind {kind} changed: this build does not know the kind"
+        for kind, count in sorted(audit.unknown_acts.items())
+    ]
+    return CheckReport(
+        findings=audit.findings.all(),
+        findings_more=audit.findings.more,
+        not_checked=tuple(not_checked),
+        tenants=tenants,
+        runs=audit.runs,
+        records=audit.records,
+        bytes=audit.bytes,
+        leaves=leaves,
+        effects=audit.effects,
+        index_rows=sum(audit.agreed[table] for table in INDEX_TABLES),
+        signatures=audit.signatures,
+    )
+
+
+# --- run by run --------------------------------------------------------------------------------------------------
+
+
+def _check_runs(audit: Audit, progress: Progress | None) -> None:
+    lanes = _Lanes(audit)
+    total, told = audit.snapshot.count(tables.JOURNAL), 0
+    while (key := lanes.next_run()) is not None:
+        derive(audit, lanes.take(key))
+        if progress is not None and audit.records - told >= PAGE_ROWS:
+            told = audit.records
+            progress(told, total)
+    if progress is not None:
+        progress(audit.records, total)
+
+
+class _Lanes:
+    """The tables whose keys begin with tenant 00 run, side by side: of the whole store, or of one run."""
+
+    def __init__(self, audit: Audit, only: bytes | None = None) -> None:
+        self._records = _Lane(audit, tables.JOURNAL, 8, only)
+        self._states = _Lane(audit, tables.STATE, None, only)
+        self._leases = _Lane(audit, tables.LEASES, None, only)
+        self._positions = _Lane(audit, tables.POSITIONS, 8, only)
+        self._batched = _Lane(audit, tables.BATCHED, 8, only)
+        self._effects = _Lane(audit, tables.EFFECTS, 32, only)
+        self._all = (self._records, self._states, self._leases, self._positions, self._batched, self._effects)
+
+    def next_run(self) -> bytes | None:
+        """The key of the next run that has a row in any of the tables."""
+        return min((lane.run for lane in self._all if lane.run is not None), default=None)
+
+    def only_leased(self) -> bool:
+        """Whether nothing but a lease row stands under the next run."""
+        return all(lane.run is None for lane in self._all if lane is not self._leases)
+
+    def take(self, key: bytes) -> StoredRun:
+        """The rows of this run. Its records must be read before the next run is asked for."""
+        tenant, run = tables.split_run_key(key)
+        states, leases = [list(lane.rows(key)) for lane in (self._states, self._leases)]
+        return StoredRun(
+            tenant,
+            run,
+            key,
+            self._records.pages(key),
+            states[0][1] if states else None,
+            leases[0][1] if leases else None,
+            list(self._positions.rows(key)),
+            list(self._batched.rows(key)),
+            list(self._effects.rows(key)),
+        )
+
+
+class _Lane:
+    """The rows of one table in key order, handed out run by run. `run` is the key of the run whose row is next."""
+
+    def __init__(self, audit: Audit, table: str, tail_bytes: int | None, only: bytes | None) -> None:
+        self._audit, self._table, self._tail_bytes = audit, table, tail_bytes
+        self._length = 0 if tail_bytes is None else tail_bytes + 1
+        self._prefix = b""  # of the run that `run` names, up to its tail
+        self._page_rows = PAGE_RECORDS if table == tables.JOURNAL else PAGE_ROWS
+        lo, hi = (b"", None) if only is None else (only, only + b"\0")
+        if only is not None and tail_bytes is not None:
+            lo, hi = only + b"\0", only + b"\1"
+        self._rows: Iterator[Row] = iter(())
+        self._lo, self._hi = lo, hi
+        self._row: Row = (b"", b"")
+        self.run: bytes | None = None
+        self._advance()
+
+    def rows(self, run: bytes) -> Iterator[Row]:
+        """The rows of this run, when they are next."""
+        while self.run == run:
+            row = self._row
+            self._advance()
+            yield row
+
+    def pages(self, run: bytes) -> Iterator[list[Row]]:
+        """The same, in lists of bounded length."""
+        while page := list(islice(self.rows(run), self._page_rows)):
+            yield page
+
+    def _advance(self) -> None:
+        """Step to the next row whose key is one of this table; the others are findings."""
+        while True:
+            row = next(self._rows, None)
+            if row is None:
+                page = self._audit.snapshot.scan(self._table, self._lo, self._hi, self._page_rows)
+                if not page:
+                    self.run = None
+                    return
+                self._lo, self._rows = page[-1][0] + b"\0", iter(page)
+                continue
+            self._row = row
+            key = row[0]
+            if self._same_run(key):
+                return
+            try:
+                tail_bytes = self._tail_bytes
+                names = tables.split_run_key(key) if tail_bytes is None else tables.split_tail_key(key, tail_bytes)
+                check_names(*names[:2])
+            except (ValueError, Refused) as error:
+                self._audit.found(f"the row's key is damaged: {error}", place=(self._table, key))
+                continue
+            self.run = key[: len(key) - self._length]
+            self._prefix = self.run + b"\0"
+            return
+
+    def _same_run(self, key: bytes) -> bool:
+        """Whether the key is that of another row of the run before, which need not be taken apart again."""
+        if self._tail_bytes is None or self.run is None:
+            return False
+        return len(key) == len(self._prefix) + self._tail_bytes and key.startswith(self._prefix)
+
+
+# --- tenants and signers -----------------------------------------------------------------------------------------
+
+
+def _check_tenants(audit: Audit, sizes: dict[str, int], kept: dict[str, Kept]) -> None:
+    """Each tenant's counts, against its records, its log and its checkpoints."""
+    missing = {}
+    for tenant, tally in audit.tallies.items():
+        counted = kept.get(tenant, NOTHING_KEPT)
+        row = TenantRow(tally.records + tally.lost, sizes.get(tenant, 0), *counted, batch=tally.batch)
+        if row != TenantRow():
+            missing[tenant.encode()] = row
+    for key, value in audit.walk(tables.TENANTS):
+        expected, place = missing.pop(key, None), (tables.TENANTS, key)
+        if expected is None:
+            audit.found("the tenant has neither records nor leaves", place=place)
+        elif value != expected.encode():
+            what = (
+                f"the counts are not those of {expected.arrivals} records, {expected.leaves} leaves and"
+                f" {expected.checkpoints} checkpoints"
+            )
+            audit.found(what, tenant=key.decode(), place=place)
+    for key in missing:
+        audit.found("the tenant's row is missing", tenant=key.decode(), place=(tables.TENANTS, key))
+
+
+def _check_signers(audit: Audit) -> None:
+    """Each public key, against its name; and that a record uses it, as far as records can be read."""
+    for key, value in audit.walk(tables.SIGNERS):
+        fault = signer_fault(key, value)
+        if fault is None and not audit.signers.used(key) and not audit.unsure:
+            fault = "no record is signed with this key"
+        if fault is not None:
+            audit.found(fault, place=(tables.SIGNERS, key))

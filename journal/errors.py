@@ -1,0 +1,411 @@
+"""Every error of the journal, sorted by what the caller does next.
+
+- `Refused`: nothing was written; the caller decides what to do.
+- `Corrupt`: stored bytes contradict themselves; stop, check, restore.
+- `EngineFailed`: the storage could not do it; `maybe_written` says whether the write may have happened.
+- `UnknownVersion`: a newer build wrote this; upgrade. It is never reported as tampering.
+
+Errors carry their values as attributes. The text names the run alone; the tenant is the attribute `tenant`
+(behaviour D8), which the verb that raises fills in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+class SealbookError(Exception):
+    """The root of every error that the journal raises on purpose."""
+
+    tenant: str | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuilt, (type(self), dict(self.__dict__)))
+
+
+def _rebuilt(cls: type[SealbookError], values: dict[str, Any]) -> SealbookError:
+    error = cls.__new__(cls)
+    error.__dict__.update(values)
+    return error
+
+
+def shown(value: object, characters_max: int = 60) -> str:
+    """The value as it may stand in an error of one line: quoted, escaped, and cut when it is long."""
+    try:
+        text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
+    except Exception:  # an integer of more digits than Python prints, or a foreign __repr__ that fails
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= characters_max else f"{text[:characters_max]}… ({len(text)} characters)"
+
+
+def printable(name: str) -> str:
+    """A name within a text of one line: what would move the terminal or the line is escaped."""
+    return name if name.isprintable() else ascii(name)[1:-1]
+
+
+# --- Refused: nothing was written -----------------------------------------------------------------
+
+
+class Refused(SealbookError):
+    """The request breaks a rule. Nothing was written."""
+
+
+@dataclass(eq=False)
+class InvalidName(Refused):
+    """A tenant, run, case, admission source or id, actor or owner that is not a legal name."""
+
+    what: str
+    value: object
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.what} {shown(self.value)} {self.reason}"
+
+
+@dataclass(eq=False)
+class InvalidEntry(Refused):
+    """An entry that cannot become a record: a value that CBOR or the kind's schema does not take."""
+
+    where: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
+
+
+@dataclass(eq=False)
+class InvalidInput(Refused):
+    """An argument outside its range."""
+
+    what: str
+    value: object
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.what} {shown(self.value)}: {self.reason}"
+
+
+@dataclass(eq=False)
+class InvalidCursor(Refused):
+    """A cursor that is malformed, or that another tenant, store or listing issued."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"cursor refused: {self.reason}; start again without a cursor"
+
+
+@dataclass(eq=False)
+class TooLarge(Refused):
+    """A record whose body is longer than the limit. Sizes are bytes."""
+
+    size: int
+    size_max: int
+
+    def __str__(self) -> str:
+        return f"the record would be {self.size} bytes, the limit is {self.size_max}: keep large values elsewhere"
+
+
+@dataclass(eq=False)
+class Fenced(Refused):
+    """The caller's epoch is not the current one: another owner has taken over, or the epoch was never issued."""
+
+    run: str
+    held: int
+    current: int
+
+    def __str__(self) -> str:
+        run = printable(self.run)
+        return f"{run}: epoch {self.held} is fenced, the current epoch is {self.current}: acquire the lease anew"
+
+
+@dataclass(eq=False)
+class LeaseHeld(Refused):
+    """The run's lease is live. `remaining_ms` is what is left of it."""
+
+    run: str
+    owner: str
+    epoch: int
+    remaining_ms: int
+
+    def __str__(self) -> str:
+        return (
+            f"{printable(self.run)}: {shown(self.owner)} holds the lease under epoch {self.epoch}"
+            f" for {self.remaining_ms / 1000:g} s more: wait, or force it"
+        )
+
+
+@dataclass(eq=False)
+class LeaseNotHeld(Refused):
+    """A renewal of a lease that this owner does not hold under this epoch, or that has expired."""
+
+    run: str
+    owner: str
+    epoch: int
+    reason: str
+
+    def __str__(self) -> str:
+        run = printable(self.run)
+        return f"{run}: {shown(self.owner)} does not hold the lease under epoch {self.epoch}: {self.reason}"
+
+
+@dataclass(eq=False)
+class RunSealed(Refused):
+    """The run is sealed: its head stands in the log and it takes no more records and no lease."""
+
+    run: str
+    outcome: str
+
+    def __str__(self) -> str:
+        return f"{printable(self.run)} is sealed ({self.outcome}): it takes no more records"
+
+
+@dataclass(eq=False)
+class Concluded(Refused):
+    """The run's conclusion is final (its outcome seals), so nothing may follow it (behaviour D22)."""
+
+    run: str
+    outcome: str
+
+    def __str__(self) -> str:
+        return f"{printable(self.run)} has concluded ({self.outcome}): seal it, nothing may follow"
+
+
+@dataclass(eq=False)
+class NotConcluded(Refused):
+    """A seal of a run whose last record is no conclusion, or one whose outcome does not seal (behaviour D22)."""
+
+    run: str
+    last_kind: str | None
+    outcome: str | None
+
+    def __str__(self) -> str:
+        if self.outcome is not None:
+            run = printable(self.run)
+            return f"{run} concluded as {self.outcome}, which leaves it open for resumption: it cannot be sealed"
+        return f"{printable(self.run)} ends in {self.last_kind or 'nothing'}, not in RunConcluded: it cannot be sealed"
+
+
+@dataclass(eq=False)
+class DuplicateEffect(Refused):
+    """The effect already has a recorded start whose attempt does not allow another one."""
+
+    run: str
+    effect: str
+    attempt: int
+    status: str
+
+    def __str__(self) -> str:
+        return f"{printable(self.run)}: effect {self.effect[:16]}… has attempt {self.attempt} already ({self.status})"
+
+
+@dataclass(eq=False)
+class EffectNotStarted(Refused):
+    """An end for an effect that has no recorded start."""
+
+    run: str
+    effect: str
+
+    def __str__(self) -> str:
+        return f"{printable(self.run)}: effect {self.effect[:16]}… was never started"
+
+
+@dataclass(eq=False)
+class EffectSettled(Refused):
+    """An end for an effect whose latest attempt has ended already."""
+
+    run: str
+    effect: str
+    attempt: int
+    status: str
+
+    def __str__(self) -> str:
+        run = printable(self.run)
+        return f"{run}: attempt {self.attempt} of effect {self.effect[:16]}… has ended already ({self.status})"
+
+
+@dataclass(eq=False)
+class DuplicateAdmission(Refused):
+    """The admission key has been honoured already; `holder` is the run that it created."""
+
+    source: str
+    id: str
+    holder: str
+
+    def __str__(self) -> str:
+        return f"({shown(self.source)}, {shown(self.id)}) was admitted already, as run {printable(self.holder)}"
+
+
+@dataclass(eq=False)
+class Conflict(Refused):
+    """The run's head is not the one that `after=` names. `head` is the current one."""
+
+    run: str
+    head: Any
+
+    def __str__(self) -> str:
+        return f"{printable(self.run)}: the head has moved to record {self.head.seq}: read from there and decide again"
+
+
+@dataclass(eq=False)
+class Mismatch(Refused):
+    """What the caller states differs from what is recorded. Both are shown."""
+
+    run: str
+    what: str
+    stated: object
+    recorded: object
+
+    def __str__(self) -> str:
+        return f"{printable(self.run)}: {self.what} is {shown(self.recorded)}, not {shown(self.stated)}"
+
+
+@dataclass(eq=False)
+class InDoubt(Refused):
+    """An effect was started and its end is not recorded: a human, or a check of the world, must decide."""
+
+    run: str
+    effect: str
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{printable(self.run)}: attempt {self.attempt} of effect {self.effect[:16]}… is in doubt: reconcile it"
+
+
+@dataclass(eq=False)
+class NotFound(Refused):
+    """What was asked for is not in the store."""
+
+    what: str
+    value: object
+
+    def __str__(self) -> str:
+        return f"no {self.what} {shown(self.value)}"
+
+
+class Closed(Refused):
+    """The journal has been closed."""
+
+    def __str__(self) -> str:
+        return "the journal is closed: open it again"
+
+
+@dataclass(eq=False)
+class Busy(Refused):
+    """Another process or thread holds what this request needs, and waiting took too long."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: try again"
+
+
+@dataclass(eq=False)
+class ReadOnly(Refused):
+    """A write through a journal that was opened with `readonly=True`."""
+
+    def __str__(self) -> str:
+        return "the journal is open for reading only: open it without readonly=True"
+
+
+# --- Corrupt: stored bytes contradict themselves ------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Corrupt(SealbookError):
+    """Stored bytes contradict themselves. Where a run is to blame, `run` and `seq` say which record."""
+
+    what: str
+    run: str | None = None
+    seq: int | None = None
+    table: str | None = None
+    key: bytes | None = None
+
+    def __str__(self) -> str:
+        run = None if self.run is None else printable(self.run)
+        place = [] if run is None else [run if self.seq is None else f"{run} record {self.seq}"]
+        if self.table is not None:
+            place.append(f"table {self.table} key {key_text(self.key or b'')}")
+        return f"{', '.join(place)}: {self.what}" if place else self.what
+
+
+def key_text(key: bytes) -> str:
+    """A key as people read it: its leading names as text, what follows them as hex, separated by `/`."""
+    parts = []
+    while b"\0" in key and (name := _name(key.partition(b"\0")[0])):
+        parts.append(name)
+        key = key.partition(b"\0")[2]
+    return "/".join([*parts, _name(key) or key.hex()])
+
+
+def _name(part: bytes) -> str:
+    try:
+        text = part.decode()
+    except UnicodeDecodeError:
+        return ""
+    return text if text.isprintable() else ""
+
+
+# --- EngineFailed: the storage could not do it -----------------------------------------------------------
+
+
+@dataclass(eq=False)
+class EngineFailed(SealbookError):
+    """The storage failed. `maybe_written` says whether the write may have happened all the same."""
+
+    what: str
+    maybe_written: ClassVar[bool] = False
+
+    def __str__(self) -> str:
+        return self.what
+
+
+@dataclass(eq=False)
+class StoreFull(EngineFailed):
+    """The disk, a quota or the address space has no room for the write. Nothing was written."""
+
+
+@dataclass(eq=False)
+class StoreMissing(EngineFailed):
+    """No store stands at this path."""
+
+
+@dataclass(eq=False)
+class WrongFormat(EngineFailed):
+    """The path holds something that is not a store, or a store of a format that this build does not read."""
+
+
+@dataclass(eq=False)
+class OpenedBeforeFork(EngineFailed):
+    """The journal was opened before this process was forked. Open it anew in the child."""
+
+
+@dataclass(eq=False)
+class IndexStale(EngineFailed):
+    """The indexes are being rebuilt, or a rebuild was cut short. Chains stay readable; run `reindex`."""
+
+    what: str = "the indexes are stale: run reindex (chains, verify and export work meanwhile)"
+
+
+@dataclass(eq=False)
+class CommitUnknown(EngineFailed):
+    """The commit was sent and its outcome could not be learnt: the records may stand or not."""
+
+    maybe_written: ClassVar[bool] = True
+
+
+# --- UnknownVersion ------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class UnknownVersion(SealbookError):
+    """A newer build wrote this store or record. It is not damage: read it with that build."""
+
+    what: str
+    run: str | None = None
+    seq: int | None = None
+
+    def __str__(self) -> str:
+        place = "" if self.run is None else f"{printable(self.run)} record {self.seq}: "
+        return f"{place}{self.what}"

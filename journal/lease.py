@@ -1,0 +1,109 @@
+"""Who may append to a run: leases and the fence, as pure rules over a stored row and a moment.
+
+The fence compares epochs, never clocks (behaviour D5): an epoch whose lease expired or was released may still append
+until somebody acquires the run anew. Clocks decide one thing only, whether a lease is live: on the boot that granted
+it by CLOCK_BOOTTIME, which no wall-clock step moves, and otherwise by wall time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sealbook.indexes.standing import Standing
+from sealbook.journal.engine.port import Moment
+from sealbook.journal.errors import Fenced, InvalidInput, LeaseHeld, LeaseNotHeld
+from sealbook.journal.ids import EPOCH_MAX, RESTORATION
+from sealbook.journal.tables import LeaseRow
+
+UNKNOWN_BOOT = bytes(16)  # the boot id where the system names none
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to append to a run under an epoch, until it expires or another owner takes over.
+
+    `expires_at` is unix milliseconds; None once released. `epoch` is the fencing token and only grows.
+    """
+
+    tenant: str
+    run: str
+    owner: str | None
+    epoch: int
+    expires_at: int | None
+
+
+def granted(tenant: str, run: str, row: LeaseRow) -> Lease:
+    """The lease as callers see it."""
+    return Lease(tenant, run, row.owner or None, row.epoch, row.wall_expiry if row.owner else None)
+
+
+def remaining_ms(row: LeaseRow, moment: Moment) -> int:
+    """How long the lease still lives; 0 when it has expired or was released."""
+    if not row.owner:
+        return 0
+    if row.boot_id == moment.boot_id and row.boot_id != UNKNOWN_BOOT:
+        return max(0, row.boot_expiry - moment.boot_ms)
+    return max(0, row.wall_expiry - moment.wall_ms)
+
+
+def next_epoch(run: str, row: LeaseRow | None, standing: Standing | None, restoration: int) -> int:
+    """The epoch that `acquire` would issue: above every one issued or written under (behaviour A50, D14)."""
+    written = 0 if standing is None else standing.epoch
+    issued = 0 if row is None else row.epoch
+    epoch = max(written, issued, restoration * RESTORATION) + 1
+    if epoch > EPOCH_MAX:
+        raise InvalidInput("epoch", epoch, f"of {run} would exceed 2**53 - 1")
+    return epoch
+
+
+def fence(run: str, epoch: int, row: LeaseRow | None, standing: Standing | None, restoration: int) -> None:
+    """Raise `Fenced` unless this epoch may append to the run.
+
+    A leased run takes its lease's epoch alone (A54). One that was never leased takes an epoch not below its last
+    record's and not above the next one that `acquire` would issue (D17).
+    """
+    if row is not None:
+        if epoch != row.epoch:
+            raise Fenced(run, epoch, row.epoch)
+        return
+    highest = next_epoch(run, row, standing, restoration)
+    lowest = highest if standing is None else standing.epoch
+    if not lowest <= epoch <= highest:
+        raise Fenced(run, epoch, lowest)
+
+
+def acquire(
+    run: str,
+    row: LeaseRow | None,
+    standing: Standing | None,
+    *,
+    owner: str,
+    ttl_ms: int,
+    moment: Moment,
+    restoration: int,
+) -> LeaseRow:
+    """The row of a new lease. `LeaseHeld` while one is live, also for its own owner: acquiring never renews (A80)."""
+    if row is not None and (remaining := remaining_ms(row, moment)):
+        raise LeaseHeld(run, row.owner, row.epoch, remaining)
+    epoch = next_epoch(run, row, standing, restoration)
+    return LeaseRow(owner, epoch, moment.wall_ms + ttl_ms, moment.boot_ms + ttl_ms, moment.boot_id)
+
+
+def renew(run: str, row: LeaseRow | None, *, owner: str, epoch: int, ttl_ms: int, moment: Moment) -> LeaseRow:
+    """The row with a new expiry and the same epoch; `LeaseNotHeld` unless this owner holds it live (A83, A84)."""
+    if row is None:
+        raise LeaseNotHeld(run, owner, epoch, "the run has no lease")
+    if row.epoch != epoch:
+        raise LeaseNotHeld(run, owner, epoch, f"the current epoch is {row.epoch}")
+    if not row.owner:
+        raise LeaseNotHeld(run, owner, epoch, "it was released")
+    if row.owner != owner:
+        raise LeaseNotHeld(run, owner, epoch, "another owner holds it")
+    if not remaining_ms(row, moment):
+        raise LeaseNotHeld(run, owner, epoch, "it has expired: acquire the lease anew")
+    return LeaseRow(owner, epoch, moment.wall_ms + ttl_ms, moment.boot_ms + ttl_ms, moment.boot_id)
+
+
+def released(epoch: int) -> LeaseRow:
+    """The row of a lease that nobody holds. The epoch stays, so that it is never issued again (A85)."""
+    return LeaseRow("", epoch, 0, 0, UNKNOWN_BOOT)

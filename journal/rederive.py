@@ -1,0 +1,456 @@
+"""Derive one run again from its record bytes, and compare every row of the run with what it should be.
+
+The records stream by once: hashed, decoded strictly, held to the rules that admitted them, and folded. A run with a
+record that is missing, unreadable or newer cannot be folded: its records are reported, and the rows that the fold
+would have given are left out (`Audit.unsure`), so that one damaged byte does not look like ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sealbook.indexes import case as case_index
+from sealbook.indexes.packing import read_u64
+from sealbook.indexes.registry import rows as index_rows
+from sealbook.indexes.standing import EffectStatus, Facts, Standing, advance, pack, seals, with_leaf
+from sealbook.journal import tables
+from sealbook.journal.admission import check_open, check_place, move_effect
+from sealbook.journal.audit import Audit
+from sealbook.journal.engine.port import Row
+from sealbook.journal.errors import Corrupt, InvalidInput, Refused, UnknownVersion
+from sealbook.journal.findings import Finding
+from sealbook.journal.ids import OPERATOR_RUN, RESTORATION
+from sealbook.journal.overlay import read_standing
+from sealbook.journal.rebatch import Batched, BatchEntry
+from sealbook.journal.record import (
+    GENESIS,
+    LINEAGE_BYTES,
+    Record,
+    decode_record,
+    decode_row,
+    run_tag,
+)
+from sealbook.journal.requests import EFFECT_KINDS, Prepared, read_members
+from sealbook.journal.tables import EffectRow, LeaseRow
+from sealbook.merkle.entry import LeafEntry, LeafType
+from sealbook.merkle.errors import Malformed
+from sealbook.merkle.hashing import leaf_hash
+from sealbook.merkle.tree import Node
+
+ARRIVAL_MAX = 2**63 - 1  # what a state row can hold
+# `journal` is the last member of a body in canonical order, so a first body ends in it.
+JOURNAL_MEMBER = b"\x67journal" + bytes([0x40 + LINEAGE_BYTES])
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """The rows that are stored under one run. `pages` are its records in order, read as they are asked for."""
+
+    tenant: str
+    run: str
+    key: bytes
+    pages: Iterable[list[Row]]
+    state: bytes | None
+    lease: bytes | None
+    positions: list[Row]
+    batched: list[Row]
+    effects: list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What the records say: the standing (None when they cannot be folded), and the leaves and the entries of anchor
+    batches that hold, by position."""
+
+    standing: Standing | None
+    leaves: list[tuple[int, LeafEntry]]
+    batched: list[BatchEntry]
+
+
+# --- one run -----------------------------------------------------------------------------------------------------
+
+
+def derive(audit: Audit, stored: StoredRun) -> Derived:
+    """Check everything that stands under the run."""
+    tenant, run = stored.tenant, stored.run
+    standing = _read_state(audit, stored)
+    leaves = _Leaves(audit, stored, standing)
+    batched = Batched(audit, tenant, run, stored.batched)
+    chain = _Chain(audit, tenant, run, leaves.seqs | batched.seqs)
+    for page in stored.pages:
+        chain.page(page)
+    _check_missing_tail(audit, stored, chain, standing)
+    if not chain.records:
+        leaves.check_orphans(standing)
+        if standing is None:
+            batched.check_orphans()
+            for key, _ in stored.effects:
+                audit.found("the effect belongs to no record", tenant=tenant, run=run, place=(tables.EFFECTS, key))
+        _check_lease(audit, stored, None)
+        return Derived(None, [], [])
+    audit.runs += 1
+    held = leaves.check(chain, standing)
+    seal = next((index for index, entry in held if entry.type is LeafType.SEAL), None)
+    entries = batched.check(chain.heads, intact=chain.intact, tag=leaves.tag(chain, standing), seal=seal)
+    if not chain.intact:
+        if stored.state is None:
+            audit.found("the row is missing", tenant=tenant, run=run, place=(tables.STATE, stored.key))
+        _check_lease(audit, stored, None)
+        return Derived(None, held, entries)
+    derived = chain.standing
+    assert derived is not None
+    for index, entry in held:
+        derived = with_leaf(derived, index=index, seq=entry.seq, sealing=entry.type is LeafType.SEAL)
+    _check_state(audit, stored, derived, standing)
+    _check_effects(audit, stored, chain.effects)
+    if audit.indexed:
+        for table, key, value in index_rows(derived):
+            audit.expect(table, key, value, tenant, run)
+    _check_lease(audit, stored, derived)
+    return Derived(derived, held, entries)
+
+
+def _read_state(audit: Audit, stored: StoredRun) -> Standing | None:
+    try:
+        return read_standing(stored.tenant, stored.run, stored.state)
+    except Corrupt as error:
+        audit.found(error.what, tenant=stored.tenant, run=stored.run, place=(tables.STATE, stored.key))
+        return None
+
+
+def _check_missing_tail(audit: Audit, stored: StoredRun, chain: _Chain, standing: Standing | None) -> None:
+    """Records that the state counts and that do not stand at the end of the chain. A state whose head is the last
+    record's counts wrongly itself."""
+    if standing is None:
+        return
+    if chain.seq < standing.records and (not chain.records or chain.last_hash != standing.head):
+        sealed = ", and the run is sealed" if standing.sealed else ""
+        gone = "the record is missing" if chain.records else "all records of the run are gone"
+        chain.fault(chain.seq + 1, f"{gone}: its state counts {standing.records}{sealed}")
+        chain.incomplete = True
+        if not chain.records:
+            place = (tables.STATE, stored.key)
+            audit.found("the state of a run without records", tenant=stored.tenant, run=stored.run, place=place)
+    if chain.incomplete and standing.records > chain.records:
+        audit.tally(stored.tenant).lost += standing.records - chain.records
+
+
+def _check_state(audit: Audit, stored: StoredRun, derived: Standing, standing: Standing | None) -> None:
+    """Every byte of the state row is derived, so it is compared as bytes; the words then say which fields differ."""
+    if stored.state == pack(derived):
+        return
+    audit.corrected[stored.key] = derived
+    what = "the row is missing"
+    if stored.state is not None and standing is not None:
+        names = (name for name in Standing._fields if getattr(standing, name) != getattr(derived, name))
+        what = f"the state is not what the records say: {', '.join(names) or 'its encoding'}"
+    audit.found(what, tenant=stored.tenant, run=stored.run, place=(tables.STATE, stored.key))
+
+
+def _check_effects(audit: Audit, stored: StoredRun, effects: dict[bytes, EffectRow]) -> None:
+    tenant, run = stored.tenant, stored.run
+    missing = dict(effects)
+    for key, value in stored.effects:
+        row = missing.pop(key[-32:], None)
+        if row is None:
+            audit.found("no record started this effect", tenant=tenant, run=run, place=(tables.EFFECTS, key))
+        elif row.encode() != value:
+            what = "the effect is not what the records say"
+            audit.found(what, tenant=tenant, run=run, place=(tables.EFFECTS, key))
+        else:
+            audit.effects += 1
+    for effect, row in missing.items():
+        place = (tables.EFFECTS, tables.effect_key(tenant, run, effect))
+        audit.found("the effect's row is missing", tenant=tenant, run=run, seq=row.start_seq, place=place)
+
+
+def _check_lease(audit: Audit, stored: StoredRun, derived: Standing | None) -> None:
+    place = (tables.LEASES, stored.key)
+    try:
+        row = LeaseRow.decode(place, stored.run, stored.lease)
+    except Corrupt as error:
+        audit.found(error.what, tenant=stored.tenant, run=stored.run, place=place)
+        return
+    if row is None:
+        return
+    fault = None
+    if stored.run.startswith("~"):
+        fault = "the store's own run has a lease"
+    elif derived is not None and derived.sealed:
+        fault = "the sealed run has a lease"
+    elif derived is not None and row.epoch < derived.epoch:
+        fault = f"the lease has epoch {row.epoch}, the last record {derived.epoch}"
+    elif row.epoch < 1:
+        fault = f"the lease has epoch {row.epoch}"
+    if fault is not None:
+        audit.found(fault, tenant=stored.tenant, run=stored.run, place=place)
+
+
+class _Chain:
+    """The records of one run as they stream by: their chain, and the fold of what they say."""
+
+    def __init__(self, audit: Audit, tenant: str, run: str, attested: frozenset[int]) -> None:
+        self._audit, self._tenant, self._run, self._attested = audit, tenant, run, attested
+        self._tally = audit.tally(tenant)
+        self._first_end = JOURNAL_MEMBER + audit.setting.identity.lineage_id
+        self.last_hash: bytes | None = GENESIS  # None when the last record could not be read
+        self.incomplete = False  # whether a record is missing
+        self.records = 0
+        self.seq = 0
+        self.intact = True  # whether every record so far could be folded
+        self.standing: Standing | None = None
+        self.tag: bytes | None = None
+        self.effects: dict[bytes, EffectRow] = {}
+        self.heads: dict[int, tuple[bytes, bool | None]] = {}  # attested seq -> (hash, whether it ends the run)
+        self.resumable: list[int] = []  # conclusions that leave the run open, each of which is anchored at once (D11)
+
+    def fault(self, seq: int, what: str, *, newer: bool = False) -> None:
+        """A record that is missing, cannot be read or cannot be believed: what follows from it is not known."""
+        self.intact = False
+        self._audit.unsure.add(tables.run_key(self._tenant, self._run))
+        self._audit.found(what, tenant=self._tenant, run=self._run, seq=seq, newer=newer)
+
+    def page(self, rows: list[Row]) -> None:
+        """The next records of the run."""
+        audit, tally = self._audit, self._tally
+        audit.records += len(rows)
+        tally.records += len(rows)
+        self.records += len(rows)
+        for key, value in rows:
+            audit.bytes += len(value)
+            self._row(read_u64(key, len(key) - 8), value)
+
+    def _row(self, seq: int, value: bytes) -> None:
+        audit, tenant, run = self._audit, self._tenant, self._run
+        if seq != self.seq + 1:
+            if seq == 0:
+                self.fault(0, "no run has a record 0")
+                return
+            first = self.seq + 1
+            what = "the record is missing" if first == seq - 1 else f"the records {first} to {seq - 1} are missing"
+            self.fault(first, what)
+            self.incomplete, self.last_hash = True, None
+        self.seq, prev, self.last_hash = seq, self.last_hash, None
+        try:
+            row = decode_row(value, run, seq)
+        except Corrupt as error:
+            self.fault(seq, error.what)
+            return
+        if not 1 <= row.arrival <= ARRIVAL_MAX:
+            self.fault(seq, f"the record has the impossible arrival {row.arrival}")
+            return
+        self._tally.arrival_max = max(self._tally.arrival_max, row.arrival)
+        audit.expect(
+            tables.ARRIVALS,
+            tables.number_key(tenant, row.arrival),
+            tables.arrival_value(run, seq),
+            tenant,
+            run,
+            seq,
+        )
+        record, newer = None, ""
+        try:
+            record = decode_record(row, tenant=tenant, run=run, seq=seq, upcaster=audit.setting.upcaster, strict=True)
+        except Corrupt as error:
+            self.fault(seq, error.what)
+            return
+        except UnknownVersion as error:
+            newer = error.what
+        if prev is not None and row.prev != prev:
+            audit.found("the record does not follow the one before it", tenant=tenant, run=run, seq=seq)
+        self.last_hash = row.hash
+        if record is not None:
+            self._record(record)
+        else:
+            self.fault(seq, newer, newer=True)  # whole, and of a version that cannot be read here
+        if seq in self._attested:
+            self.heads[seq] = (row.hash, self.standing.final if self.intact and self.standing else None)
+
+    def _record(self, record: Record) -> None:
+        """What one whole record says of the rows that it alone decides, and then of the run."""
+        audit, tenant, run, seq = self._audit, self._tenant, self._run, record.seq
+        if record.salt is not None:
+            self.tag = run_tag(record.salt, tenant, run)
+            if not record.body.endswith(self._first_end):
+                audit.found("the first record names another store's lineage", tenant=tenant, run=run, seq=seq)
+        if record.signer is not None and record.signature is not None:
+            audit.signers.check(record, record.signer, record.signature)
+        if record.case is not None and audit.indexed:
+            for table, key, value in case_index.rows(tenant, record.case, run, seq):
+                audit.expect(table, key, value, tenant, run, seq)
+        if run == OPERATOR_RUN:
+            audit.act(record)
+        if self.intact:
+            self._move(record)
+
+    def _move(self, record: Record) -> None:
+        """Hold the record to the rules that admitted it (`admission`), and fold it. A breach is reported, and the
+        record is folded for what it says."""
+        standing, tenant, run, seq = self.standing, self._tenant, self._run, record.seq
+        try:
+            members = read_members(record.kind, record.data, record.effect)
+        except Refused as error:
+            self._breach(seq, error)
+            members = {}
+        entry = Prepared(record.kind, record.case, record.effect, record.attempt, b"", record.data, **members)
+        before = after = None
+        try:
+            check_open(run, standing)
+            check_place(entry, seq, None)
+            _check_epoch(record, standing)
+            if entry.kind in EFFECT_KINDS and entry.effect is not None:
+                before, after = self._effect(entry, seq)
+        except Refused as error:
+            self._breach(seq, error)
+        if entry.source is not None and entry.id is not None:
+            key = tables.admission_key(tenant, self._audit.setting.identity.secret, entry.source, entry.id)
+            self._audit.expect(tables.ADMISSIONS, key, run.encode(), tenant, run, seq)
+        if entry.outcome is not None and not seals(entry.outcome):
+            self.resumable.append(seq)
+        facts = Facts(
+            seq,
+            record.arrival,
+            record.epoch,
+            record.at,
+            entry.kind,
+            record.hash,
+            entry.case,
+            entry.source,
+            entry.outcome,
+            entry.until,
+            before,
+            after,
+        )
+        assert self.tag is not None  # the first record has a salt, or it was a fault
+        self.standing = advance(standing, facts, tenant=tenant, run=run, run_tag=self.tag)
+
+    def _effect(self, entry: Prepared, seq: int) -> tuple[EffectStatus | None, EffectStatus]:
+        assert entry.effect is not None
+        if entry.attempt is None:
+            raise InvalidInput("attempt", None, "is missing: the store numbers every attempt")
+        row = self.effects.get(entry.effect)
+        moved = move_effect(self._run, entry, seq, row)
+        self.effects[entry.effect] = moved
+        return (None if row is None else row.status), moved.status
+
+    def _breach(self, seq: int, error: Refused) -> None:
+        self._audit.found(f"the record breaks a rule: {error}", tenant=self._tenant, run=self._run, seq=seq)
+
+
+def _check_epoch(record: Record, standing: Standing | None) -> None:
+    epoch = record.epoch
+    if standing is not None and epoch < standing.epoch:
+        raise InvalidInput("epoch", epoch, f"is below that of the record before, {standing.epoch}")
+    if record.run == OPERATOR_RUN:
+        if epoch % RESTORATION:
+            raise InvalidInput("epoch", epoch, "is none that the store writes its own run under")
+    elif epoch < 1:
+        raise InvalidInput("epoch", epoch, "is none that a lease was ever issued with")
+
+
+# --- the run's leaves --------------------------------------------------------------------------------------------
+
+
+class _Leaves:
+    """The leaves that the run's position rows name (and the one that its state names), against the chain."""
+
+    def __init__(self, audit: Audit, stored: StoredRun, standing: Standing | None) -> None:
+        self._audit, self._stored = audit, stored
+        self._entries: list[tuple[int, LeafEntry | None]] = []
+        self.seqs: frozenset[int] = frozenset()
+        indexes = [read_u64(key, len(key) - 8) for key, _ in stored.positions]
+        self._unnamed: int | None = None  # the leaf that the state names and no position row does
+        highest = None if standing is None else standing.highest_leaf
+        if highest is not None and highest not in indexes and 0 <= highest <= audit.leaf_index_max:
+            self._unnamed = highest
+            indexes.append(highest)
+        if not indexes:
+            return
+        places = [(tables.LEAVES, tables.number_key(stored.tenant, index)) for index in sorted(indexes)]
+        for index, value in zip(sorted(indexes), audit.snapshot.get_many(places), strict=True):
+            self._entries.append((index, _decoded(value)))
+        self.seqs = frozenset(entry.seq for _, entry in self._entries if entry is not None)
+
+    def check(self, chain: _Chain, standing: Standing | None) -> list[tuple[int, LeafEntry]]:
+        """Report each leaf that the chain does not bear out; answer with those that hold, by position."""
+        audit, stored = self._audit, self._stored
+        for key, value in stored.positions:
+            if value:
+                audit.found("the row has a value", tenant=stored.tenant, run=stored.run, place=(tables.POSITIONS, key))
+        tag = self.tag(chain, standing)
+        held: list[tuple[int, LeafEntry]] = []
+        for index, entry in self._entries:
+            if entry is None or (tag is not None and entry.run_tag != tag):
+                if index != self._unnamed:
+                    self._foreign(index)
+                continue
+            if index == self._unnamed:
+                place = (tables.POSITIONS, tables.position_key(stored.tenant, stored.run, index))
+                audit.found("the row is missing", tenant=stored.tenant, run=stored.run, place=place)
+            fault = self._fault(entry, chain, held[-1][1] if held else None)
+            if fault is not None:
+                place = (tables.LEAVES, tables.number_key(stored.tenant, index))
+                audit.found(fault, tenant=stored.tenant, run=stored.run, seq=entry.seq, place=place)
+                continue
+            if index <= audit.leaf_index_max:
+                audit.tally(stored.tenant).claim(index)
+            held.append((index, entry))
+        if chain.intact:
+            anchored = {entry.seq for _, entry in held}
+            for seq in chain.resumable:
+                if seq not in anchored:
+                    what = "no leaf anchors this conclusion, which leaves the run open"
+                    audit.findings.add(Finding(stored.tenant, stored.run, seq, tables.LEAVES, None, what))
+        return held
+
+    def tag(self, chain: _Chain, standing: Standing | None) -> bytes | None:
+        """The run's tag, from its first record or else from its state."""
+        return chain.tag if chain.tag is not None else None if standing is None else standing.run_tag
+
+    def check_orphans(self, standing: Standing | None) -> None:
+        """The positions of a run without records."""
+        audit, stored = self._audit, self._stored
+        for key, _ in stored.positions:
+            if standing is None:
+                what = "the leaf attests a run that has no records"
+                audit.found(what, tenant=stored.tenant, run=stored.run, place=(tables.POSITIONS, key))
+        for index, entry in self._entries:  # that the records are gone has been said: the leaf is the run's
+            if entry is not None and standing is not None and entry.run_tag == standing.run_tag:
+                audit.tally(stored.tenant).claim(index)
+
+    def _foreign(self, index: int) -> None:
+        """The position row and the leaf do not belong together: the stored leaf hash says which of them was changed."""
+        audit, stored = self._audit, self._stored
+        leaf = (tables.LEAVES, tables.number_key(stored.tenant, index))
+        node = tables.node_place(stored.tenant, Node(0, index))
+        value, hash_ = audit.snapshot.get_many([leaf, node])
+        if hash_ is None or (value is not None and leaf_hash(value) == hash_):
+            place = (tables.POSITIONS, tables.position_key(stored.tenant, stored.run, index))
+            audit.found(
+                "the leaf there attests another run, or none", tenant=stored.tenant, run=stored.run, place=place
+            )
+        else:
+            what = "the leaf is missing" if value is None else "the leaf is damaged"
+            audit.found(what, tenant=stored.tenant, run=stored.run, place=leaf)
+
+    def _fault(self, entry: LeafEntry, chain: _Chain, earlier: LeafEntry | None) -> str | None:
+        if earlier is not None and (earlier.type is LeafType.SEAL or entry.seq <= earlier.seq):
+            return f"the leaf follows another one of the run, at record {earlier.seq}"
+        if entry.seq not in chain.heads:
+            return f"the leaf attests record {entry.seq}, which the run does not have" if chain.intact else None
+        head, final = chain.heads[entry.seq]
+        if entry.head != head:
+            return "the leaf attests another hash than the record's"
+        if final is not None and final != (entry.type is LeafType.SEAL):
+            return (
+                "the leaf is an anchor of a run that had ended" if final else "the leaf seals a run that had not ended"
+            )
+        return None
+
+
+def _decoded(value: bytes | None) -> LeafEntry | None:
+    try:
+        return None if value is None else LeafEntry.decode(value)
+    except Malformed:
+        return None

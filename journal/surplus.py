@@ -1,0 +1,167 @@
+"""Name the rows that nothing in the journal leads to.
+
+Rows that records lead to are looked up as the records are met, and counted when they are as the records say. A table
+that holds more than that is walked here, and each of its rows asked for the record or run that it stands for.
+"""
+
+from __future__ import annotations
+
+from sealbook.indexes import case, outcome, source
+from sealbook.indexes.registry import INDEX_TABLES
+from sealbook.indexes.registry import rows as index_rows
+from sealbook.journal import ids, tables
+from sealbook.journal.audit import Audit, check_names
+from sealbook.journal.errors import Corrupt, NotFound, Refused, SealbookError
+from sealbook.journal.findings import Finding
+from sealbook.journal.ids import OPERATOR_RUN
+from sealbook.journal.overlay import read_standing
+from sealbook.journal.record import Record, decode_record, decode_row
+from sealbook.journal.requests import read_members
+
+
+class Surplus:
+    """The rows of tables that were only looked up: walked where a table has more rows than agreed with the records."""
+
+    def __init__(self, audit: Audit, sizes: dict[str, int]) -> None:
+        self._audit, self._snapshot, self._sizes = audit, audit.snapshot, sizes
+
+    def check(self) -> None:
+        """Name every row that no record leads to, and every gap in the arrivals."""
+        sound = {
+            tables.ADMISSIONS: self._admission_stands,
+            tables.CANCELS: self.cancel_stands,
+            tables.NODES: self._node_stands,
+        }
+        if self._audit.indexed:
+            sound |= dict.fromkeys(INDEX_TABLES, self._index_row_stands) | {case.TABLE: self._case_stands}
+        for table, stands in sound.items():
+            if self._audit.agreed[table] != self._snapshot.count(table):
+                for key, value in self._audit.walk(table):
+                    if not stands(table, key, value):
+                        self._audit.found("nothing in the journal leads to this row", place=(table, key))
+        dense = all(tally.arrival_max == tally.records for tally in self._audit.tallies.values())
+        if not dense or self._audit.agreed[tables.ARRIVALS] != self._snapshot.count(tables.ARRIVALS):
+            self._check_arrivals()
+
+    def _check_arrivals(self) -> None:
+        """Arrivals and records are a bijection over 1..N: name rows that no record has, and numbers that none has."""
+        audit, last = self._audit, ("", 0)
+        for key, value in self._audit.walk(tables.ARRIVALS):
+            place = (tables.ARRIVALS, key)
+            try:
+                tenant, number = tables.split_number_key(key)
+                ids.check_tenant(tenant)
+            except (ValueError, Refused) as error:
+                audit.found(f"the row's key is damaged: {error}", place=place)
+                continue
+            try:
+                run, seq = tables.split_arrival_value(value)
+                stands = self._record_has_arrival(tenant, ids.check_run(run), seq, number)
+            except (ValueError, Refused) as error:
+                audit.found(f"the arrival is damaged: {error}", tenant=tenant, place=place)
+                continue
+            finally:
+                expected = last[1] + 1 if last[0] == tenant else 1
+                if number > expected:
+                    gap = (tables.ARRIVALS, tables.number_key(tenant, expected))
+                    audit.found("the arrival is missing", tenant=tenant, place=gap)
+                last = (tenant, number)
+            if not stands:
+                what = f"no record has arrival {number}"
+                audit.findings.add(Finding(tenant, run, seq, *place, what))
+
+    def _record_has_arrival(self, tenant: str, run: str, seq: int, number: int) -> bool:
+        [value] = self._snapshot.get_many([(tables.JOURNAL, tables.record_key(tenant, run, seq))])
+        if value is None:
+            return self._is_unsure(tenant, run)
+        try:
+            return decode_row(value, run, seq).arrival == number
+        except Corrupt:
+            return True  # the record has been reported
+
+    def _admission_stands(self, table: str, key: bytes, value: bytes) -> bool:
+        """Whether the run that holds the admission key was admitted with it."""
+        try:
+            tenant, run = tables.split_run_key(key[:-32] + value)
+            if self._is_unsure(tenant, run):
+                return True
+            record = self._record(tenant, run, 1)
+            members = read_members(record.kind, record.data, record.effect)
+        except (ValueError, SealbookError):
+            return False
+        secret = self._audit.setting.identity.secret
+        return "source" in members and key == tables.admission_key(tenant, secret, members["source"], members["id"])
+
+    def cancel_stands(self, table: str, key: bytes, value: bytes) -> bool:
+        """Whether a record of the tenant's own run asks for this cancellation."""
+        try:
+            tenant, run = tables.split_run_key(key)
+            if len(value) != 8:
+                return False
+            if self._is_unsure(tenant, OPERATOR_RUN):
+                return True
+            record = self._record(tenant, OPERATOR_RUN, int.from_bytes(value, "big"))
+        except (ValueError, SealbookError):
+            return False
+        return record.kind == "CancelRequested" and record.data.get("run") == run
+
+    def _node_stands(self, table: str, key: bytes, value: bytes) -> bool:
+        """Whether the tenant's tree has this node."""
+        tenant, _, rest = key.partition(b"\0")
+        if len(rest) != 9:
+            return False
+        level, index = rest[0], int.from_bytes(rest[1:], "big")
+        size = self._sizes.get(tenant.decode(errors="replace"), 0)
+        return index + 1 <= size >> level
+
+    def _index_row_stands(self, table: str, key: bytes, value: bytes) -> bool:
+        """Whether the run that the row names stands so that it has this row."""
+        owner = _index_owner(table, key, value)
+        if owner in self._audit.unsure:
+            return True
+        try:
+            tenant, run = tables.split_run_key(owner)
+            standing = self._audit.corrected.get(owner)
+            if standing is None:
+                standing = read_standing(
+                    tenant, ids.check_run(run), self._snapshot.get_many([(tables.STATE, owner)])[0]
+                )
+        except (ValueError, Refused, Corrupt):
+            return False
+        return (table, key, value) in index_rows(standing)
+
+    def _case_stands(self, table: str, key: bytes, value: bytes) -> bool:
+        """Whether the record that the row names belongs to that case."""
+        parts = key[:-9].split(b"\0")
+        if len(parts) != 3 or key[-9:-8] != b"\0" or value:
+            return False
+        try:
+            tenant, name, run = [part.decode() for part in parts]
+            seq = int.from_bytes(key[-8:], "big")
+            return self._is_unsure(tenant, run) or self._record(tenant, run, seq).case == name
+        except (ValueError, SealbookError):
+            return False
+
+    # --- what they look at
+
+    def _is_unsure(self, tenant: str, run: str) -> bool:
+        return tables.run_key(tenant, run) in self._audit.unsure
+
+    def _record(self, tenant: str, run: str, seq: int) -> Record:
+        """A record that has been checked already; `NotFound` when it is not there."""
+        check_names(tenant, run)
+        [value] = self._snapshot.get_many([(tables.JOURNAL, tables.record_key(tenant, run, seq))])
+        if value is None:
+            raise NotFound("record", seq)
+        upcaster = self._audit.setting.upcaster
+        return decode_record(decode_row(value, run, seq), tenant=tenant, run=run, seq=seq, upcaster=upcaster)
+
+
+def _index_owner(table: str, key: bytes, value: bytes) -> bytes:
+    """The key of the run that a row of an index over standings names."""
+    tenant, _, rest = key.partition(b"\0")
+    if table == outcome.TABLE:
+        return tenant + b"\0" + value
+    if table == source.TABLE:
+        rest = rest.partition(b"\0")[2]
+    return tenant + b"\0" + rest[8:]

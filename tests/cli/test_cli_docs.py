@@ -1,0 +1,126 @@
+"""What is printed about the program is the program: docs/cli.md, every help, every example in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from project import ROOT
+from published_log import log_signer, publish, signed_note
+
+from sealbook.cli import docs
+from sealbook.cli.main import cli
+from sealbook.cli.options import Verb
+from sealbook.journal import Journal
+from sealbook.merkle.checkpoint import Checkpoint
+
+LEAVES = {path: command for path, command, _ in docs.commands() if not isinstance(command, click.Group)}
+ENDLESS = ("show -f", "log serve", "--every")  # until Ctrl-C: these have tests of their own
+OVER_THE_NETWORK = (  # and these need a witness that runs, or has run: tests/cli/witness and tests/cli/publishing
+    "sealbook witness serve",
+    "sealbook witness evidence",
+    "sealbook witness disable",
+    "sealbook witness enable",
+    "sealbook witness submit",
+    "sealbook witness resolve",
+)
+OF_WHAT_IS_PUBLIC = (
+    "sealbook verify",
+    "sealbook log proof",
+    "sealbook log tiles",
+    "sealbook log monitor",
+    "sealbook log adopt",
+)
+
+
+def test_the_page_is_what_the_program_says() -> None:
+    assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == docs.page(), (
+        "docs/cli.md is stale: python -m sealbook.cli.docs > docs/cli.md"
+    )
+
+
+def test_the_module_prints_the_page() -> None:
+    printed = subprocess.run(
+        [sys.executable, "-P", "-m", "sealbook.cli.docs"], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout == docs.page()
+
+
+@pytest.mark.parametrize("path", LEAVES)
+def test_every_verb_has_an_example_in_its_help(path: str) -> None:
+    command = LEAVES[path]
+    assert isinstance(command, Verb)
+    assert command.examples
+    assert all(f"{path.removeprefix('sealbook')}" in example for example in command.examples)
+    assert all(option.help for option in command.params if isinstance(option, click.Option))
+
+
+@pytest.mark.parametrize("path", [path for path in LEAVES if path not in OVER_THE_NETWORK])
+def test_every_example_works(path: str, store: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    command = LEAVES[path]
+    assert isinstance(command, Verb)
+    if path == "sealbook import":
+        data = request.getfixturevalue("shared") / "data"
+        shutil.copytree(data / "temporal-sdk-go", tmp_path / "histories")
+        shutil.copytree(data / "swe-agent", tmp_path / "trajectories")
+    if path in OF_WHAT_IS_PUBLIC:
+        go_public(store, tmp_path)
+    keys = tmp_path / "ring"
+    if path != "sealbook keys gen":
+        make_keys(path, keys, store, tmp_path)
+    scripts = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"
+    for example in command.examples:
+        if any(part in example for part in ENDLESS):
+            continue
+        finished = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", example],
+            cwd=tmp_path,
+            env=os.environ | {"PATH": scripts, "SEALBOOK_DIR": str(store), "SEALBOOK_KEYS": str(keys)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert finished.returncode == 0, f"{example}\n{finished.stderr}"
+
+
+def make_keys(path: str, keys: Path, store: Path, folder: Path) -> None:
+    """Fill the ring that the examples use; for those of `import`, another one, whose keys are exported."""
+    ring = folder / "another ring" if path == "sealbook keys import" else keys
+    origin = ("--origin", "example.com/journal") if path.startswith("sealbook keys") else ()
+    run_keys(store, ring, "gen", "--record", "worker-1")
+    run_keys(store, ring, "gen", "--log", *origin)
+    if path == "sealbook witness list":
+        _, _, add = LEAVES["sealbook witness add"].examples[0].partition("witness ")  # type: ignore[attr-defined]
+        result = CliRunner().invoke(cli, ["-D", str(store), "witness", *add.split()], env={"SEALBOOK_KEYS": str(ring)})
+        assert result.exit_code == 0, result.output
+    if ring != keys:
+        run_keys(store, ring, "export", "worker-1", "--private", "--to", str(folder / "worker-1.pem"))
+        run_keys(store, ring, "export", "example.com/journal", "--private", "--to", str(folder / "log.pem"))
+
+
+def run_keys(store: Path, ring: Path, *args: str) -> None:
+    result = CliRunner().invoke(cli, ["-D", str(store), "keys", *args], env={"SEALBOOK_KEYS": str(ring)})
+    assert result.exit_code == 0, result.output
+
+
+def go_public(store: Path, folder: Path) -> None:
+    """Publish the log, and put the files in the folder that the examples name."""
+    with Journal.open(store) as journal:
+        tenant = journal.tenant()
+        (folder / "signed.txt").write_bytes(publish(tenant))
+        (folder / "last.txt").write_bytes(signed_note(Checkpoint(tenant.origin, 99, bytes(32))))
+        (folder / "policy.txt").write_text(f"log {log_signer(tenant.origin).key}\nquorum none\n")
+    for args in (
+        ("log", "tiles", "--to", f"{folder}/tiles"),
+        ("log", "proof", "order-45", "-o", "tlog-proof", "--to", f"{folder}/order-45.tlog-proof"),
+        ("run", "order-45", "-o", "records", "--to", f"{folder}/order-45.records"),
+    ):
+        assert CliRunner().invoke(cli, ["-D", str(store), *args]).exit_code == 0

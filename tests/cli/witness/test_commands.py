@@ -1,0 +1,168 @@
+"""`witness serve` as a process, and what its operator does beside it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from witness_world import NAME, ORIGIN, Got, GrowingLog, asked
+
+from sealbook.cli.main import cli
+from sealbook.journal.keyring import Keyring, Purpose
+
+
+@dataclass
+class Witness:
+    """A witness's files, and the program run on them."""
+
+    folder: Path
+
+    def args(self, *more: str) -> list[str]:
+        keys, logs = self.folder / "keys", self.folder / "logs.txt"
+        where = ["--state", str(self.folder / "state"), "--keys", str(keys), "--logs", str(logs)]
+        return ["witness", "serve", *where, "--key", NAME, "--listen", "127.0.0.1:0", *more]
+
+    @contextmanager
+    def process(self, *more: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+        command = [sys.executable, "-P", "-m", "sealbook.cli", *self.args(*more)]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment()) as process:
+            assert process.stdout is not None
+            try:
+                line = process.stdout.readline()
+                assert line.startswith(f"{NAME} listens at http://127.0.0.1:"), process.stderr and process.stderr.read()
+                yield process, int(line.rsplit(":", 1)[1])
+            finally:
+                process.kill()
+
+
+def environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("SEALBOOK_")}
+
+
+def posted(port: int, body: bytes) -> Got:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        return asked(connection, "POST", "/add-checkpoint", body)
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def witness(tmp_path: Path, log: GrowingLog) -> Witness:
+    pytest.importorskip("starlette", reason="the extra `serve` is not installed")
+    pytest.importorskip("hypercorn", reason="the extra `serve` is not installed")
+    Keyring(tmp_path / "keys").generate(Purpose.WITNESS, NAME, created=0)
+    (tmp_path / "logs.txt").write_text("logs/v0\n" + log.entry())
+    return Witness(tmp_path)
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run() -> Run:
+    """Run the program in this process."""
+
+    def ran(*args: str) -> Result:
+        result = CliRunner().invoke(cli, args, prog_name="sealbook")
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return ran
+
+
+def test_a_witness_goes_on_after_a_restart_and_its_operator_looks_in(
+    witness: Witness, run: Run, log: GrowingLog, fork: GrowingLog, other: GrowingLog
+) -> None:
+    state = str(witness.folder / "state")
+    with witness.process() as (process, port):
+        assert posted(port, log.request(0, 9)).status == 200
+        assert posted(port, fork.request(9, 9)).status == 422
+        found = run("witness", "evidence", "--state", state)
+        assert found.exit_code == 0
+        assert found.stdout.endswith(f"Z  {ORIGIN}  two roots at size 9\n")
+        (told,) = run("witness", "evidence", "--state", state, "--origin", ORIGIN, "-o", "json").stdout.splitlines()
+        assert json.loads(told)["reason"] == "two roots at size 9"
+        assert run("witness", "evidence", "--state", state, "--origin", other.origin).stdout == ""
+        assert run("witness", "disable", ORIGIN, "--state", state).exit_code == 0
+        assert posted(port, log.request(9, 10)).status == 404
+        assert run("witness", "enable", ORIGIN, "--state", state).exit_code == 0
+        assert run("witness", "enable", ORIGIN, "--state", state).exit_code == 4
+        process.send_signal(signal.SIGTERM)
+        _, events = process.communicate(timeout=20)
+        assert process.returncode == 0
+    assert {json.loads(line)["event"] for line in events.splitlines()} == {"witness.decided", "witness.evidence"}
+    assert "127.0.0.1" not in events
+    with witness.process() as (process, port):
+        assert posted(port, log.request(0, 9)).body == b"9\n"
+        assert posted(port, log.request(9, 10)).status == 200
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+        assert process.returncode == 0
+
+
+def test_sighup_takes_the_list_anew(witness: Witness, log: GrowingLog, other: GrowingLog) -> None:
+    with witness.process() as (process, port):
+        assert posted(port, other.request(0, 3)).status == 404
+        (witness.folder / "logs.txt").write_text("logs/v0\n" + log.entry() + other.entry())
+        process.send_signal(signal.SIGHUP)
+        assert process.stderr is not None
+        told = json.loads(process.stderr.readline())
+        assert (told["event"], told["logs"]) == ("witness.logs_taken", 2)
+        assert posted(port, other.request(0, 3)).status == 200
+
+
+def test_a_witness_without_its_state_refuses_to_start(witness: Witness, run: Run, log: GrowingLog) -> None:
+    with witness.process() as (_, port):
+        assert posted(port, log.request(0, 3)).status == 200
+    shutil.rmtree(witness.folder / "state")
+    for more in ([], ["--new-state"]):
+        refused = run(*witness.args(*more))
+        assert refused.exit_code == 5
+        assert "has signed" in refused.stderr
+
+
+def test_a_bad_list_and_a_bad_address_are_refused(witness: Witness, run: Run) -> None:
+    assert run(*witness.args("--listen", "here")).exit_code == 2
+    (witness.folder / "logs.txt").write_text("logs/v1\n")
+    refused = run(*witness.args())
+    assert refused.exit_code == 5
+    assert "logs.txt line 1" in refused.stderr
+    (witness.folder / "logs.txt").unlink()
+    assert run(*witness.args()).exit_code == 6
+
+
+def test_an_address_that_is_taken_is_said_in_one_line(witness: Witness, run: Run) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        refused = run(*witness.args("--listen", f"127.0.0.1:{taken.getsockname()[1]}"))
+    assert refused.exit_code == 6
+    assert len(refused.stderr.splitlines()) == 1
+
+
+def test_a_key_that_is_not_there_is_not_found(witness: Witness, run: Run) -> None:
+    assert run(*witness.args("--key", "nobody.example")).exit_code == 4
+
+
+def test_the_extra_that_is_missing_is_named(witness: Witness, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("sealbook.cli.witness.server")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "hypercorn", None)
+    monkeypatch.setitem(sys.modules, "hypercorn.config", None)
+    refused = run(*witness.args())
+    assert refused.exit_code == 2
+    assert "pip install 'sealbook[serve]'" in refused.stderr

@@ -1,0 +1,51 @@
+"""Hold each row of guarantees.py to the sources and to the suite; `make mutants` then shows that its test bites."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from project import PARTS, ROOT
+
+if TYPE_CHECKING:
+    from tests.guarantees import Guarantee
+
+GUARANTEES: list[Guarantee] = runpy.run_path(str(ROOT / "tests" / "guarantees.py"))["GUARANTEES"]
+
+each_guarantee = pytest.mark.parametrize("row", GUARANTEES, ids=lambda row: row.promise)
+
+
+def test_there_are_guarantees() -> None:
+    assert GUARANTEES
+
+
+def test_each_promise_and_each_mutation_is_listed_once() -> None:
+    assert [promise for promise, count in Counter(row.promise for row in GUARANTEES).items() if count > 1] == []
+    mutations = Counter((row.file, row.line, row.mutation) for row in GUARANTEES)
+    assert [mutation for mutation, count in mutations.items() if count > 1] == []
+
+
+@each_guarantee
+def test_the_line_that_enforces_it_stands_once_in_its_file(row: Guarantee) -> None:
+    assert row.file.partition("/")[0] in PARTS
+    assert (ROOT / row.file).read_text(encoding="utf-8").count(row.line) == 1
+
+
+@each_guarantee
+def test_the_mutation_changes_the_program(row: Guarantee) -> None:
+    text = (ROOT / row.file).read_text(encoding="utf-8")
+    assert ast.dump(ast.parse(text)) != ast.dump(ast.parse(text.replace(row.line, row.mutation)))
+
+
+@each_guarantee
+def test_the_test_that_must_fail_exists(row: Guarantee) -> None:
+    path, _, name = row.test.partition("::")
+    functions = {
+        node.name
+        for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert name.partition("[")[0] in functions

@@ -1,0 +1,103 @@
+"""Test the built wheel: install it in clean environments and run the suite there, on every Python this machine has.
+
+The interpreter that runs this file runs the whole suite; each other one from 3.11 to 3.14 that really starts runs all
+but the tests marked `slow`. The tests come from the checkout, the packages only from the wheel.
+
+Two suites run side by side, since they mostly wait for flushes; what one prints is shown when it has ended.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENTS = ROOT / "build" / "wheel-venv"
+SIDE_BY_SIDE = 2
+SUPPORTED = [(3, minor) for minor in range(11, 15)]
+Version = tuple[int, int]
+
+
+def main(dist: Path) -> int:
+    [wheel] = dist.glob("*.whl")
+    mine = sys.version_info[:2]
+    others = {version: python for version in SUPPORTED if version != mine and (python := find(version))}
+    for version, python in {mine: Path(sys.executable), **others}.items():
+        _environment(wheel, python, version)
+    suites: dict[Version, list[str]] = {mine: [], **{version: ["-m", "not slow"] for version in others}}
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        for version, finished in zip(suites, pool.map(_suite, suites, suites.values()), strict=True):
+            print(f"the suite on the wheel, Python {_name(version)}\n{finished.stdout}", flush=True)
+            if finished.returncode:
+                sys.exit(f"the suite failed on Python {_name(version)} with exit code {finished.returncode}")
+    tested = [_name(version) for version in sorted([mine, *others])]
+    absent = [_name(version) for version in SUPPORTED if version != mine and version not in others]
+    print(f"the wheel passes on Python {', '.join(tested)}; not on this machine: {', '.join(absent) or 'none'}")
+    return 0
+
+
+def find(version: Version) -> Path | None:
+    """An interpreter of this version that starts: on PATH, or among those that pyenv keeps."""
+    return next((python for python in _candidates(version) if _starts(python, version)), None)
+
+
+def _candidates(version: Version) -> Iterator[Path]:
+    name = f"python{_name(version)}"
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        if folder and (Path(folder) / name).exists():
+            yield Path(folder) / name
+    yield from sorted(pyenv.glob(f"versions/*/bin/{name}"), reverse=True)
+
+
+def _starts(python: Path, version: Version) -> bool:
+    # A name on PATH proves nothing: pyenv's shims exist for versions that are not selected, and refuse to run.
+    probe = f"import sys, venv, ssl; sys.exit(sys.version_info[:2] != {version})"
+    return subprocess.run([python, "-c", probe], capture_output=True, check=False).returncode == 0
+
+
+def _inside(version: Version) -> Path:
+    return ENVIRONMENTS / _name(version) / "bin" / "python"
+
+
+def _environment(wheel: Path, python: Path, version: Version) -> None:
+    """A clean environment that holds the wheel and what the tests need."""
+    _quietly(python, "-m", "venv", "--clear", "--without-pip", ENVIRONMENTS / _name(version))
+    _quietly(sys.executable, "-m", "pip", "--python", _inside(version), "install", "--quiet", wheel, "--group", "test")
+
+
+def _suite(version: Version, selection: list[str]) -> subprocess.CompletedProcess[str]:
+    # -P keeps the checkout off the module path; test_packaging.py asserts that the wheel is what it imported.
+    outside = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONHOME"}}
+    return subprocess.run(
+        [_inside(version), "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *selection],
+        cwd=ROOT,
+        env=outside | {"SEALBOOK_TEST_INSTALL": "wheel"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def _quietly(*command: str | Path) -> None:
+    _run(ROOT / "tools" / "quietly", *command)
+
+
+def _run(*command: str | Path) -> None:
+    finished = subprocess.run(command, cwd=ROOT, check=False)
+    if finished.returncode:
+        sys.exit(f"failed with exit code {finished.returncode}: {' '.join(map(str, command))}")
+
+
+def _name(version: Version) -> str:
+    return ".".join(map(str, version))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
