@@ -47,6 +47,7 @@ from sealbook.journal.errors import (
 )
 from sealbook.journal.identity import check_store_row, new_identity, parse_identity
 from sealbook.journal.lease import Lease
+from sealbook.journal.origins import DEFAULT_TENANT, check_origin, tenant_origin
 from sealbook.journal.publishing import KeptCheckpoint, Sign
 from sealbook.journal.reading import Abandoned, Effect, Page, Part, Waiting
 from sealbook.journal.record import Head, IdentityUpcaster, Record, Signer, Upcaster, check_signer
@@ -54,14 +55,12 @@ from sealbook.journal.seals import ConsistencyProof, InclusionProof, Leaf
 from sealbook.journal.tables import CheckpointState, LeaseRow, StoreRow
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.errors import Malformed
-from sealbook.merkle.hashing import EMPTY_ROOT
 from sealbook.merkle.keys import SignatureLine
 from sealbook.merkle.note import Note
 from sealbook.merkle.tree import Node
 
 T = TypeVar("T")
 
-DEFAULT_TENANT = "default"
 DEFAULT_ORIGIN = "sealbook"
 LIMIT_DEFAULT = 100
 LOCK_TIMEOUT_S = 5.0
@@ -75,12 +74,7 @@ class Journal:
     """
 
     def __init__(self, engine: Engine, setting: Setting, clock: Clock, origin: str) -> None:
-        try:
-            Checkpoint(origin, 0, EMPTY_ROOT)
-        except Malformed as error:
-            raise InvalidInput("origin", origin, str(error)) from None
-        if "+" in origin or any(character.isspace() for character in origin):
-            raise InvalidInput("origin", origin, "must hold neither space nor +, since it also names the log's key")
+        origin = check_origin(origin)
         if setting.signer is not None:
             check_signer(setting.signer)
         self._engine = engine
@@ -566,12 +560,7 @@ class Tenant:
             return self._origin_in(snapshot)
 
     def _origin_in(self, snapshot: Snapshot) -> str:
-        return adoption.adopted_origin(snapshot, self.name) or self._first_origin
-
-    @property
-    def _first_origin(self) -> str:
-        base = self._journal.origin
-        return base if self.name == DEFAULT_TENANT else f"{base}/{self.name}"
+        return adoption.adopted_origin(snapshot, self.name) or tenant_origin(self._journal.origin, self.name)
 
     def adopt_log(self, origin: str, old_checkpoint: bytes, *, actor: str, reason: str = "") -> AdoptedLog:
         """Let the log go on under a new origin, from the last known checkpoint of the old one, a signed note.

@@ -10,20 +10,15 @@ allows and advises against, are refused, as most witnesses refuse them.
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from typing import Self
 
+from sealbook.merkle.encoding import base64_text, parse_base64, parse_decimal, parse_utf8
 from sealbook.merkle.errors import Malformed, shown
 from sealbook.merkle.hashing import EMPTY_ROOT, HASH_BYTES, SIZE_MAX
 
 ORIGIN_BYTES_MAX = 255  # an ML-DSA cosignature carries the origin under one length byte
-
-# ASCII digits only, at most as many as SIZE_MAX has: int() alone would take "+3", "1_0" and Arabic digits.
-_DECIMAL = re.compile(r"0|[1-9][0-9]{0,18}")
-assert len(str(SIZE_MAX)) == 19
 
 _LINE_BREAKING = frozenset({"Cc", "Zl", "Zp"})  # control characters, line and paragraph separators
 
@@ -52,42 +47,16 @@ class Checkpoint:
 
     def text(self) -> str:
         """The three lines that are signed."""
-        return f"{self.origin}\n{self.size}\n{b64encode(self.root).decode()}\n"
+        return f"{self.origin}\n{self.size}\n{base64_text(self.root)}\n"
 
     @classmethod
     def parse(cls, text: str | bytes) -> Self:
         """The checkpoint that the three lines state. Raises `Malformed` for anything that `text()` does not write."""
-        lines = _decoded(text).split("\n")
+        lines = (text if isinstance(text, str) else parse_utf8("checkpoint: text", text)).split("\n")
         if len(lines) != 4 or lines[3] != "":
             raise Malformed(f"checkpoint: three lines, each with its newline, expected, not {shown(text)}")
         origin, size, root, _ = lines
-        return cls(origin, _parse_size(size), _parse_root(root))
-
-
-def _decoded(text: str | bytes) -> str:
-    if isinstance(text, str):
-        return text
-    try:
-        return text.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Malformed(f"checkpoint: not UTF-8: {error.reason} at byte {error.start}") from error
-
-
-def _parse_size(line: str) -> int:
-    if not _DECIMAL.fullmatch(line):
-        raise Malformed(f"checkpoint: size is a plain decimal number up to {SIZE_MAX}, not {shown(line)}")
-    return int(line)
-
-
-def _parse_root(line: str) -> bytes:
-    try:
-        root = b64decode(line, validate=True)
-    except ValueError as error:
-        raise Malformed(f"checkpoint: root is not base64: {shown(line)}") from error
-    # Re-encode and compare: decoders let through bits after the last byte that the encoder leaves 0.
-    if b64encode(root).decode() != line:
-        raise Malformed(f"checkpoint: root is not canonical base64: {shown(line)}")
-    return root
+        return cls(origin, parse_decimal("checkpoint: size", size), parse_base64("checkpoint: root", root))
 
 
 def _check_origin(origin: str) -> None:

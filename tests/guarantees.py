@@ -780,9 +780,9 @@ GUARANTEES: list[Guarantee] = [
     # --- checkpoints, notes, cosignatures, policies -------------------------------------------------------------------
     Guarantee(
         promise="A size in a checkpoint has one spelling.",
-        file="merkle/checkpoint.py",
-        line="if not _DECIMAL.fullmatch(line):",
-        mutation="if not line.isdecimal():",
+        file="merkle/encoding.py",
+        line="if not _DECIMAL.fullmatch(text) or int(text) > SIZE_MAX:",
+        mutation="if not text.isdecimal():",
         test="tests/merkle/test_checkpoint.py::test_malformed_text_is_refused",
     ),
     Guarantee(
@@ -2171,9 +2171,9 @@ GUARANTEES: list[Guarantee] = [
     ),
     Guarantee(
         promise="The logs of two tenants have two origins.",
-        file="journal/store.py",
-        line='return base if self.name == DEFAULT_TENANT else f"{base}/{self.name}"',
-        mutation="return base",
+        file="journal/origins.py",
+        line='return check_origin(base if tenant == DEFAULT_TENANT else f"{base}/{tenant}")',
+        mutation="return check_origin(base)",
         test="tests/journal/test_field_reports.py::test_77_no_two_tenants_of_a_store_share_an_origin",
     ),
 ]
