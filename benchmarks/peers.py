@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ class OneRow:
     settings = "LMDB, one put of 400 bytes per transaction, sync and metasync on"
 
     def __init__(self, folder: Path) -> None:
-        self._env = _opened(folder)
+        self._env = opened(folder)
         self._table = self._env.open_db(b"rows")
         self._row = os.urandom(ROW_BYTES)
         self._number = 0
@@ -91,7 +91,7 @@ class BareLmdb:
     settings = "LMDB, the same rows encoded beforehand, put row by row in key order, sync and metasync on"
 
     def __init__(self, folder: Path) -> None:
-        self._env = _opened(folder)
+        self._env = opened(folder)
         self._tables = {name: self._env.open_db(name.encode()) for name in tables.TABLES}
 
     def write(self, operations: Sequence[tuple[Any, ...]]) -> None:
@@ -114,7 +114,8 @@ class BareLmdb:
         self._env.close()
 
 
-def _opened(folder: Path) -> Any:
+def opened(folder: Path) -> Any:
+    """A new environment of LMDB, durable at every commit."""
     folder.mkdir()
     return lmdb.open(
         str(folder), map_size=_MAP_BYTES, max_dbs=64, sync=True, metasync=True, writemap=False, lib_version=0
@@ -152,6 +153,14 @@ class Recorder:
 
         return self._engine.write(decided)
 
+    def give_way(self) -> None:
+        """That of the engine in memory."""
+        self._engine.give_way()
+
+    def measures(self) -> Mapping[str, int]:
+        """Those of the engine in memory."""
+        return self._engine.measures()
+
     def close(self) -> None:
         """Close the engine in memory."""
         self._engine.close()
@@ -184,6 +193,14 @@ class Counting:
         """That of the engine below."""
         return self._engine.write(work)
 
+    def give_way(self) -> None:
+        """That of the engine below."""
+        self._engine.give_way()
+
+    def measures(self) -> Mapping[str, int]:
+        """Those of the engine below."""
+        return self._engine.measures()
+
     def close(self) -> None:
         """Close the engine below."""
         self._engine.close()
@@ -193,6 +210,7 @@ class _CountingSnapshot:
     def __init__(self, counting: Counting, snapshot: Snapshot) -> None:
         self._counting = counting
         self._snapshot = snapshot
+        self.version = snapshot.version
 
     def get_many(self, places: Sequence[Place]) -> list[bytes | None]:
         self._counting.rows += len(places)
@@ -211,7 +229,7 @@ class _CountingSnapshot:
 
 # --- SQLite --------------------------------------------------------------------------------------------------------
 
-_SCHEMA = """
+SCHEMA = """
 CREATE TABLE tenants (tenant TEXT PRIMARY KEY, arrivals INTEGER NOT NULL, leaves INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE records (
   tenant TEXT NOT NULL, run TEXT NOT NULL, seq INTEGER NOT NULL, arrival INTEGER NOT NULL, prev BLOB NOT NULL,
@@ -255,10 +273,10 @@ class Sqlite:
     settings = "SQLite, WAL, synchronous=FULL, same tables, indexes, checks and chain, one commit"
 
     def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db: Any = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
-        self._db.executescript(_SCHEMA)
+        self._db.executescript(SCHEMA)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -277,8 +295,8 @@ class Sqlite:
         with self._transaction():
             self._db.executemany("INSERT INTO leases VALUES (?, ?, ?, ?, ?)", leases)
 
-    def append(self, requests: Sequence[ask.Append]) -> list[list[Record]]:
-        """Append the entries of these requests in one transaction."""
+    def append(self, requests: Sequence[ask.Append], *, apart: bool = False) -> list[list[Record]]:
+        """Append the entries of these requests in one transaction; `apart`, so that each could be refused alone."""
         db = self._db
         with self._transaction():
             at = time.time_ns() // 1_000_000
@@ -286,7 +304,11 @@ class Sqlite:
             arrivals, leaves = counts or (0, 0)
             answers = []
             for request in requests:
+                if apart:
+                    db.execute("SAVEPOINT request")
                 answers.append(self._append(request, at, arrivals))
+                if apart:
+                    db.execute("RELEASE request")
                 arrivals += len(request.entries)
             db.execute("INSERT OR REPLACE INTO tenants VALUES (?, ?, ?)", (TENANT, arrivals, leaves))
             return answers
@@ -318,22 +340,22 @@ class Sqlite:
                 waiting_seq, until = seq, entry.until
             elif kind == "RunConcluded":
                 outcome, outcome_arrival = entry.outcome, arrival
-            envelope = {
-                "v": 1,
-                "tenant": TENANT,
-                "run": run,
-                "seq": seq,
-                "epoch": EPOCH,
-                "at": at,
-                "kind": kind,
-                "case": entry.case,
-                "effect": entry.effect,
-                "attempt": attempt,
-            }
             salt = request.salt if seq == 1 else None
-            if salt is not None:
-                envelope["journal"], envelope["salt"] = _LINEAGE, salt
-            body = encode_body(envelope, entry.data)
+            body = encode_body(
+                v=1,
+                tenant=TENANT,
+                run=run,
+                seq=seq,
+                epoch=EPOCH,
+                at=at,
+                kind=kind,
+                data=entry.data,
+                case=entry.case,
+                effect=entry.effect,
+                attempt=attempt,
+                journal=None if salt is None else _LINEAGE,
+                salt=salt,
+            )
             hash_ = chain_hash(prev, body)
             named = (TENANT, run, seq, arrival, EPOCH, at, kind, 1, entry.case, entry.effect, attempt, entry.plain)
             records.append(Record(*named, prev, hash_, None, None, salt, body))

@@ -1,25 +1,24 @@
-"""How fast a witness answers updates, beside the same server answering an empty POST: `python benchmarks/witness.py`.
+"""How fast a witness answers updates, beside the same server answering an empty POST.
 
 Sixteen clients over loopback, each with a connection that is kept, a log of its own and one request under way. An
 update is the signed checkpoint of a log that has grown by one leaf, with the proof from the size before; all of them
-are made beforehand. The empty POST goes to the same endpoint, which refuses it as malformed. Rounds of both alternate,
-and the medians are compared: what else the machine does then weighs on both.
+are made beforehand. The empty POST goes to the same endpoint, which refuses it as malformed. Short rounds of both
+alternate, and the ratio is the median of theirs: what else the machine does then weighs on both.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import socket
-import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.rounds import Scale, rate, ratio, say
+from benchmarks.table import Row
 from sealbook.journal.keyring import Keyring, Purpose
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.hashing import leaf_hash
@@ -29,51 +28,58 @@ from sealbook.merkle.tree import Node, added, consistency_proof, root
 from sealbook.merkle.witness import AddCheckpoint
 
 CLIENTS = 16
+REQUESTS = 60  # of each client in a round
 SIZE = 100_000  # of each log when it is first seen
 NAME = "witness.example"
 EMPTY = b"POST /add-checkpoint HTTP/1.1\r\nhost: w\r\ncontent-length: 0\r\n\r\n"
 
 
-def main() -> None:
-    """Measure and print one JSON object."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--requests", type=int, default=150, help="of each client in each round")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        print(json.dumps(measure(Path(place), options.rounds, options.requests)))
-
-
-def measure(place: Path, rounds: int, requests: int) -> dict[str, object]:
-    """Requests per second of both kinds, and their ratio."""
+def witness_server(folder: Path, scale: Scale) -> list[Row]:
+    """Updates answered by a witness in a process of its own, beside empty requests that it refuses."""
+    say(f"a witness and {CLIENTS} clients")
+    rounds = max(3, scale.rounds // 4)
     signers = [
         Signer.from_seed(f"log{number}.example", Algorithm.ED25519, bytes([number + 1]) * 32)
         for number in range(CLIENTS)
     ]
-    Keyring(place / "keys").generate(Purpose.WITNESS, NAME, created=0)
-    entries = [f"vkey {signer.key}\nqpd 2147483647\ncontact none\n" for signer in signers]
-    (place / "logs").write_text("logs/v0\n" + "".join(entries))
-    updates = _updates(signers, rounds * requests)
-    command = [sys.executable, "-m", "sealbook.cli", "witness", "serve", "--state", str(place / "state")]
-    command += ["--keys", str(place / "keys"), "--key", NAME, "--logs", str(place / "logs"), "--listen", "127.0.0.1:0"]
+    Keyring(folder / "witness-keys").generate(Purpose.WITNESS, NAME, created=0)
+    listed = [f"vkey {signer.key}\nqpd 2147483647\ncontact none\n" for signer in signers]
+    (folder / "logs").write_text("logs/v0\n" + "".join(listed))
+    updates = _updates(signers, rounds * REQUESTS)
+    with _serving(folder) as port:
+        clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(CLIENTS)]
+        for client, own in zip(clients, updates, strict=True):
+            _ask(client, own[0], 200)
+        empty, update = [], []
+        for first in range(1, rounds * REQUESTS, REQUESTS):
+            empty.append(_seconds(clients, [[EMPTY] * REQUESTS] * CLIENTS, 400))
+            update.append(_seconds(clients, [own[first : first + REQUESTS] for own in updates], 200))
+        for client in clients:
+            client.close()
+    return [
+        Row(
+            f"updates answered by a witness, {CLIENTS} clients",
+            "empty POSTs refused by the same server",
+            rate(update, CLIENTS * REQUESTS),
+            rate(empty, CLIENTS * REQUESTS),
+            ratio(empty, update),
+            at_least=0.4,
+        )
+    ]
+
+
+@contextmanager
+def _serving(folder: Path) -> Iterator[int]:
+    """The port of the witness whose keys and log list stand in this folder."""
+    command = [sys.executable, "-m", "sealbook.cli", "witness", "serve", "--state", str(folder / "state")]
+    command += ["--keys", str(folder / "witness-keys"), "--key", NAME, "--logs", str(folder / "logs")]
+    command += ["--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         assert server.stdout is not None
-        port = int(server.stdout.readline().rsplit(":", 1)[1])
         try:
-            clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(CLIENTS)]
-            for client, own in zip(clients, updates, strict=True):
-                _ask(client, own[0], 200)
-            empty, update = [], []
-            for number in range(rounds):
-                first = 1 + number * requests
-                empty.append(_rate(clients, [[EMPTY] * requests] * CLIENTS, 400))
-                update.append(_rate(clients, [own[first : first + requests] for own in updates], 200))
-            for client in clients:
-                client.close()
+            yield int(server.stdout.readline().rsplit(":", 1)[1])
         finally:
             server.terminate()
-    rates = statistics.median(empty), statistics.median(update)
-    return {"empty_per_s": round(rates[0]), "updates_per_s": round(rates[1]), "ratio": round(rates[1] / rates[0], 3)}
 
 
 def _updates(signers: Sequence[Signer], count: int) -> list[list[bytes]]:
@@ -97,8 +103,8 @@ def _updates(signers: Sequence[Signer], count: int) -> list[list[bytes]]:
     return requests
 
 
-def _rate(clients: Sequence[socket.socket], requests: Sequence[Sequence[bytes]], status: int) -> float:
-    """Answers per second over all clients."""
+def _seconds(clients: Sequence[socket.socket], requests: Sequence[Sequence[bytes]], status: int) -> float:
+    """How long it takes until all clients have all their answers."""
 
     def run(client: socket.socket, own: Sequence[bytes]) -> None:
         for request in own:
@@ -110,7 +116,7 @@ def _rate(clients: Sequence[socket.socket], requests: Sequence[Sequence[bytes]],
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(map(len, requests)) / (time.perf_counter() - begun)
+    return time.perf_counter() - begun
 
 
 def _ask(client: socket.socket, request: bytes, status: int) -> None:
@@ -125,7 +131,3 @@ def _ask(client: socket.socket, request: bytes, status: int) -> None:
         body += client.recv(65536)
     if int(head.split()[1]) != status:
         raise SystemExit(f"status {status} expected, not {head!r} {body!r}")
-
-
-if __name__ == "__main__":
-    main()

@@ -84,12 +84,6 @@ def in_turn(runs: Sequence[int], last: Callable[[int], int] = lambda number: RUN
                     yield name, entry_at(number, position)
 
 
-def scattered(runs: Sequence[int], position: int, count: int) -> Iterator[Step]:
-    """Entry `position` of `count` of these runs, picked at random and each once."""
-    for number in random.Random(SEED).sample(runs, count):
-        yield run_name(number), entry_at(number, position)
-
-
 def acquire(run: str) -> ask.Request:
     """The request for the one lease of a run."""
     return ask.acquire(run, owner="worker-1", ttl=TTL_SECONDS)

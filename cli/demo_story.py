@@ -137,7 +137,7 @@ def _tampering_is_found(store: Path, copy: Path, record: Record, say: Say) -> No
 def _change_one_byte(store: Path, record: Record) -> None:
     """Write past every rule, as somebody with the file in hand can: straight into the table's row."""
     engine = LmdbEngine.open(store, readonly=False, clock=system_clock)
-    place = (stored.JOURNAL, stored.record_key(record.tenant, record.run, record.seq))
+    place = (stored.JOURNAL, stored.number_key(record.tenant, record.arrival))
 
     def change(snapshot: Snapshot, moment: Moment) -> tuple[Writes, None]:
         row = snapshot.get_many([place])[0]

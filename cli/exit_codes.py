@@ -3,7 +3,8 @@
 | code | meaning |
 |---|---|
 | 0 | done; an empty listing is done too |
-| 1 | a check met what it could not judge: records of a newer version, or anything unchecked under `--strict` |
+| 1 | a check met what it could not judge: records of a newer version, anything unchecked under `--strict`; and |
+|   | `show --grep` found nothing |
 | 2 | the command line itself is wrong |
 | 3 | integrity failure: stored bytes contradict themselves, or a proof does not hold |
 | 4 | what was asked for is not in the store |
@@ -11,6 +12,8 @@
 | 6 | the store cannot be opened or used, or the output cannot be written |
 | 7 | in doubt: a human, or a check of the world, must decide |
 | 130, 141 | interrupted; the reader of our output went away |
+
+`health`, the monitoring probe, alone has others: 0 ok, 1 warning, 2 critical.
 """
 
 from __future__ import annotations
@@ -112,10 +115,16 @@ def _advice(error: BaseException) -> str | None:
         return _NOT_FOUND.get(error.what) or _NOT_FOUND.get(error.what.partition(" ")[0])
     if isinstance(error, errors.CommitUnknown):
         return "look with `sealbook show -n 20` whether it stands before you repeat it"
+    if isinstance(error, errors.RestoredRun):
+        return f"who knows that lets it go on with `sealbook lease force {_word(error.run)}`"
     if isinstance(error, errors.Fenced | errors.LeaseNotHeld):
         return f"`sealbook lease show {_word(error.run)}` shows who holds it"
     if isinstance(error, errors.DuplicateEffect | errors.EffectSettled | errors.EffectNotStarted | errors.InDoubt):
         return f"`sealbook effects {_word(error.run)}` shows where it stands"
+    if isinstance(error, errors.RecordedFailure):
+        return f"`sealbook effects {_word(error.run)}` shows where it stands"
+    if isinstance(error, errors.Mismatch) and error.seq is not None:
+        return f"`sealbook run {_word(error.run)}` shows what is recorded"
     if isinstance(error, errors.Mismatch) and error.what != "the outcome":
         return f"`sealbook effects {_word(error.run)}` shows where it stands"
     if isinstance(error, errors.Mismatch | errors.NotConcluded):

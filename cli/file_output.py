@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -34,13 +36,15 @@ def opened(target: Path | None) -> Iterator[BinaryIO]:
             yield stream
         return
     final = target.resolve()
+    _clear_away(final)
     new = final.with_name(f".{final.name}.{os.getpid()}.new")
     try:
         with new.open("wb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        new.replace(final)
+            new.replace(final)
     finally:
         new.unlink(missing_ok=True)
     descriptor = os.open(final.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -48,3 +52,11 @@ def opened(target: Path | None) -> Iterator[BinaryIO]:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _clear_away(final: Path) -> None:
+    """Remove what was left of this file by a program that was killed: one that still writes holds a lock."""
+    for rest in final.parent.glob(f".{glob.escape(final.name)}.*.new"):
+        with suppress(OSError), rest.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            rest.unlink()

@@ -13,20 +13,24 @@ from typing import Any
 import click
 
 from sealbook.cli import exit_codes
+from sealbook.cli.options import VerbGroup
 from sealbook.cli.setup import Setup, complain
 
 DEFAULT_FOLDER = "agents.sealbook"
+COMPLETION = "_SEALBOOK_COMPLETE"  # what the script of `completion` sets when the shell asks what could follow
 OWN_PROCESS = "the program's own process"  # click's `obj` when `main` runs: Python code that calls `cli` has none
 
 VERBS = {  # verb: (module of sealbook.cli.commands, what it does), in the order of `--help`
     "init": ("init", "Create a store."),
-    "import": ("importing", "Import runs that others recorded: Temporal histories, agent trajectories."),
+    "import": ("importing", "Import runs that others recorded: histories, trajectories, traces, webhooks."),
     "show": ("show", "Print records in the order of their arrival."),
     "runs": ("runs", "List runs and where they stand."),
     "run": ("run", "Tell one run's story: where it stands, its effects, its records."),
     "case": ("case", "Print a case's records, whichever run wrote them."),
     "effects": ("effects", "List effects and how they ended."),
     "verify": ("verify", "Derive everything again from the record bytes and report every difference."),
+    "audit": ("audit", "Ask everything of the whole store that an auditor can, in one report."),
+    "health": ("health", "Say whether the store needs somebody: a probe for monitoring."),
     "log": ("log", "The tenant's Merkle log: head, checkpoint and proofs."),
     "keys": ("keys", "Keys of record signers, logs and witnesses: make, list, rotate, hand over."),
     "witness": ("witness", "Cosign other logs' checkpoints, or have one's own cosigned."),
@@ -35,13 +39,30 @@ VERBS = {  # verb: (module of sealbook.cli.commands, what it does), in the order
     "cancel": ("cancel", "Record that somebody wants a run to stop."),
     "seal": ("seal", "Bring a concluded run's head into the log and freeze the run."),
     "anchor": ("anchor", "Bring an open run's head into the log, or those of all open runs."),
+    "export": ("export", "Write evidence that can be checked elsewhere: runs, cases, a tenant, or all of them."),
+    "bundle": ("bundle", "Check such evidence, and look into it, without a store."),
+    "restore": ("restore", "Build a store again from bundles."),
+    "backup": ("backup", "Copy a store that is in use, checked, and verify such a copy."),
+    "recover": ("recover", "Salvage what is readable of a damaged store, or bring a backup back, as a new store."),
     "reindex": ("reindex", "Drop the indexes and build them again."),
     "info": ("info", "Say what the store is and how much it holds."),
+    "du": ("du", "Say where the store's bytes are."),
+    "man": ("man", "Print or install the manual: a page for the program and one for each verb."),
+    "completion": ("completion", "Print what makes a shell complete verbs and options."),
     "demo": ("demo", "Kill an agent in the middle of an effect, take over, prove, tamper, find it."),
 }
 
 
-class Verbs(click.Group):
+EXAMPLES = (  # of verbs whose own help has them, too
+    "sealbook init",
+    "sealbook show -n 20",
+    "sealbook run order-42",
+    "sealbook verify",
+    "sealbook man show",
+)
+
+
+class Verbs(VerbGroup):
     """The verbs by name. A verb's module is imported when the verb is run or its help is shown, not before."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -171,7 +192,11 @@ def _folder(ctx: click.Context, param: click.Parameter, value: str) -> Path:
     return Path(value)
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Verbs,
+    examples=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option(
     "-D",
     "--dir",
@@ -199,6 +224,12 @@ def _folder(ctx: click.Context, param: click.Parameter, value: str) -> Path:
     metavar="NAME",
     help="The base name of the tenants' logs in checkpoints; SEALBOOK_ORIGIN stands in.",
 )
+@click.option(
+    "--store-origin",
+    envvar="SEALBOOK_STORE_ORIGIN",
+    metavar="NAME",
+    help="The name of the store log, where one is kept; SEALBOOK_STORE_ORIGIN stands in.",
+)
 @click.option("--pager/--no-pager", default=True, help="Page listings on a terminal: JOURNAL_PAGER, PAGER, or less.")
 @click.option(
     "--color",
@@ -212,19 +243,34 @@ def _folder(ctx: click.Context, param: click.Parameter, value: str) -> Path:
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
 )
 @click.pass_context
-def cli(ctx: click.Context, folder: Path, tenant: str, origin: str, pager: bool, color: str, quiet: bool) -> None:
+def cli(
+    ctx: click.Context,
+    folder: Path,
+    tenant: str,
+    origin: str,
+    store_origin: str | None,
+    pager: bool,
+    color: str,
+    quiet: bool,
+) -> None:
     """An append-only, hash-chained journal of agent runs: what did a run do, in which order, and has anyone changed it?
 
-    Exit codes: 0 done, 1 a check met what it could not judge, 2 usage, 3 integrity failure, 4 not found, 5 refused,
-    6 the store or the output failed, 7 in doubt, 130 interrupted, 141 the reader of the output went away.
+    Exit codes: 0 done, 1 a check met what it could not judge or a pattern was not found, 2 usage, 3 integrity failure,
+    4 not found, 5 refused, 6 the store or the output failed, 7 in doubt, 130 interrupted, 141 the reader of the output
+    went away.
     """
     given = ctx.get_parameter_source("tenant") is click.core.ParameterSource.COMMANDLINE
-    ctx.obj = Setup(folder, tenant, given, origin, pager, color, quiet, own_process=ctx.obj is OWN_PROCESS)
+    own = ctx.obj is OWN_PROCESS
+    ctx.obj = Setup(folder, tenant, given, origin, pager, color, quiet, own_process=own, store_origin=store_origin)
 
 
 def main() -> None:
     """The console script."""
     _open_standard_files()
+    if instruction := os.environ.get(COMPLETION):
+        from sealbook.cli.commands import completion
+
+        sys.exit(completion.answer(instruction))
     faulthandler.enable(file=2)
     cli.main(prog_name="sealbook", obj=OWN_PROCESS)
 

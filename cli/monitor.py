@@ -5,155 +5,36 @@
   grown: one that is smaller, or forked, is refused, and what is remembered stays as it was.
 - Rule 3: the leaves keep the rules of a log (`merkle.monitor`).
 - Rule 4: a log of another origin is accepted only when its first leaf goes on from the checkpoint remembered.
+- Rule 5: in a log of logs, what each leaf of a tag says extends what the one before it said. The proof is computed from
+  the tenant's own tiles, which stand beside the log's. A tag whose tiles are not served is not monitored, and is taken
+  up again at the next visit where it was left; tiles that contradict the leaves are refused.
 
-What is remembered is one file, a database of SQLite: a visit is one transaction of it, so that it counts whole or not
-at all, and two visits at a time are none.
+What is remembered stands in one file (`monitor_state`), of which a visit is one transaction.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sealbook.cli.monitor_state import Remembered, State
 from sealbook.cli.tiles import Folder, FolderOfTiles
-from sealbook.journal.errors import Busy, EngineFailed, NotFound
-from sealbook.merkle import tiles
+from sealbook.journal.errors import EngineFailed, NotFound
+from sealbook.merkle import tiles, tree
 from sealbook.merkle.checkpoint import Checkpoint
-from sealbook.merkle.entry import LeafEntry, LeafType
 from sealbook.merkle.errors import VerificationError, shown
-from sealbook.merkle.hashing import HASH_BYTES, LeafHash, leaf_hash
-from sealbook.merkle.monitor import Growth, Leaf, Rules, check_handed_over, decode_leaf, tag_of
+from sealbook.merkle.hashing import LeafHash, leaf_hash
+from sealbook.merkle.monitor import Growth, check_handed_over, decode_leaf, tag_of
 from sealbook.merkle.note import NOTE_BYTES_MAX
 from sealbook.merkle.policy import Policy
 from sealbook.merkle.tenant_head import TenantHead
-from sealbook.merkle.tiles import CHECKPOINT_PATH, TILE_WIDTH
+from sealbook.merkle.tiles import CHECKPOINT_PATH, TILE_WIDTH, HashTile
+from sealbook.merkle.verify import verify_consistency
 
-APPLICATION_ID = 0x5EA1B00C  # of the SQLite file
-STATE_VERSION = 1
 SECONDS_MAX = 15.0  # to connect, and between any two parts of an answer
 MISSING_MAX = 5  # leaves of the old log that are named when a new one lacks them
-
-_SCHEMA = """
-CREATE TABLE logs (
-    log INTEGER PRIMARY KEY, origin TEXT NOT NULL, size INTEGER NOT NULL, root BLOB NOT NULL, peaks BLOB NOT NULL,
-    note BLOB NOT NULL
-);
-CREATE TABLE leaves (
-    log INTEGER NOT NULL, position INTEGER NOT NULL, tag BLOB, leaf BLOB NOT NULL, PRIMARY KEY (log, position)
-) WITHOUT ROWID;
-CREATE INDEX newest ON leaves (log, tag, position);
-"""
-# Left to itself SQLite walks the primary key backwards, which is in the order that is asked for: a log's length.
-_BY_TAG = "FROM leaves INDEXED BY newest"
-
-
-# --- what is remembered ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """A log as it was at the last visit."""
-
-    number: int
-    checkpoint: Checkpoint
-    peaks: tuple[bytes, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Newest:
-    """The newest leaf of a tag below `size`."""
-
-    position: int
-    size: int
-    leaf: Leaf
-
-
-class State:
-    """The file of a monitor, for the length of one visit."""
-
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
-
-    @classmethod
-    @contextmanager
-    def opened(cls, path: Path) -> Iterator[State]:
-        """The state in this file, which comes into being. What is done within counts when nothing is raised."""
-        try:
-            database = sqlite3.connect(path, isolation_level=None, timeout=5)
-        except sqlite3.Error as error:
-            raise EngineFailed(f"{path}: {error}") from error
-        try:
-            with database:
-                database.execute("BEGIN EXCLUSIVE")
-                state = cls(database)
-                state._prepare(path)
-                yield state
-        except sqlite3.OperationalError as error:
-            if "locked" in str(error):
-                raise Busy(f"{path} is in use by another monitor") from error
-            raise EngineFailed(f"{path}: {error}") from error
-        except sqlite3.DatabaseError as error:
-            raise VerificationError(f"{path} is not the state of a monitor, or is damaged: {error}") from error
-        finally:
-            database.close()
-
-    def _prepare(self, path: Path) -> None:
-        [application] = self._database.execute("PRAGMA application_id").fetchone()
-        [version] = self._database.execute("PRAGMA user_version").fetchone()
-        tables = self._database.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-        if not tables and not application:
-            for statement in _SCHEMA.split(";"):
-                self._database.execute(statement)
-            self._database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            self._database.execute(f"PRAGMA user_version = {STATE_VERSION}")
-        elif (application, version) != (APPLICATION_ID, STATE_VERSION):
-            raise VerificationError(f"{path} is not the state of a monitor that this build knows")
-
-    def latest(self) -> Remembered | None:
-        """The log that is followed; None before the first visit."""
-        row = self._database.execute("SELECT log, origin, size, root, peaks FROM logs ORDER BY log DESC").fetchone()
-        if row is None:
-            return None
-        number, origin, size, root, peaks = row
-        hashes = tuple(peaks[start : start + HASH_BYTES] for start in range(0, len(peaks), HASH_BYTES))
-        return Remembered(number, Checkpoint(origin, size, root), hashes)
-
-    def rules(self, number: int) -> Rules:
-        """The rules as they stand after the leaves that are remembered."""
-        query = "SELECT leaf FROM leaves WHERE log = ? AND"
-        first = self._database.execute(f"{query} position = 0", (number,)).fetchone()
-        untagged = f"{_BY_TAG} WHERE log = ? AND tag IS NULL ORDER BY position DESC"
-        last = self._database.execute(f"SELECT leaf {untagged}", (number,)).fetchone()
-        heads = None if first is None else isinstance(decode_leaf(first[0]), TenantHead)
-        batch = None if last is None else decode_leaf(last[0])
-        covered = batch.seq if isinstance(batch, LeafEntry) and batch.type is LeafType.ANCHOR_BATCH else 0
-        return Rules(batch=covered, heads=heads)
-
-    def newest(self, number: int, tag: bytes, size: int) -> Newest | None:
-        """The newest leaf of the tag among the first `size` leaves."""
-        query = f"{_BY_TAG} WHERE log = ? AND tag = ? AND position < ? ORDER BY position DESC"
-        row = self._database.execute(f"SELECT position, leaf {query}", (number, tag, size)).fetchone()
-        return None if row is None else Newest(row[0], size, decode_leaf(row[1]))
-
-    def add(self, number: int, position: int, tag: bytes | None, data: bytes) -> None:
-        """Remember a leaf."""
-        self._database.execute("INSERT INTO leaves VALUES (?, ?, ?, ?)", (number, position, tag, data))
-
-    def accept(self, number: int, checkpoint: Checkpoint, peaks: Sequence[bytes], note: bytes) -> None:
-        """Remember the log's latest checkpoint."""
-        row = (number, checkpoint.origin, checkpoint.size, checkpoint.root, b"".join(peaks), note)
-        self._database.execute("INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?, ?, ?)", row)
-
-    def lost(self, old: int, new: int) -> list[int]:
-        """The positions of the old log's leaves that the new log does not have."""
-        query = (
-            "SELECT position FROM leaves AS a WHERE log = ? AND tag IS NOT NULL AND NOT EXISTS (SELECT 1 FROM leaves"
-            " AS b INDEXED BY newest WHERE b.log = ? AND b.tag = a.tag AND b.leaf = a.leaf) ORDER BY position"
-        )
-        return [row[0] for row in self._database.execute(query, (old, new))]
 
 
 # --- a visit ---------------------------------------------------------------------------------------------------------
@@ -162,13 +43,16 @@ class State:
 @dataclass(frozen=True, slots=True)
 class Visit:
     """What a visit found: the log's sizes before and after, and, when it went on from another log, that one's origin
-    and the positions of its leaves that the new log lacks."""
+    and the positions of its leaves that the new log lacks. `monitored` counts the tags of a log of logs whose leaves
+    were all shown to extend one another, and `unmonitored` names the others."""
 
     number: int
     checkpoint: Checkpoint
     old_size: int
     went_on_from: str | None = None
     lost: tuple[int, ...] = ()
+    monitored: int = 0
+    unmonitored: tuple[bytes, ...] = ()
 
 
 def visit(source: Folder, policy: Policy, state: State, where: str) -> Visit:
@@ -198,11 +82,15 @@ def _handed_over(source: Folder, state: State, seen: Remembered, checkpoint: Che
     if checkpoint.size == 0:
         raise VerificationError(f"the log {shown(checkpoint.origin)} is empty and goes on from no other one")
     first = decode_leaf(next(_leaves(source, 0, checkpoint.size)))
-    check_handed_over(first, seen.checkpoint)
+    try:
+        check_handed_over(first, seen.checkpoint)
+    except VerificationError as error:
+        was, here = shown(seen.checkpoint.origin), shown(checkpoint.origin)
+        raise VerificationError(f"{here} is not {was}, the log that is followed: {error}") from error
     fresh = Remembered(seen.number + 1, Checkpoint(checkpoint.origin, 0, _empty()), ())
     found = _read(source, state, fresh, checkpoint, note)
     lost = state.lost(seen.number, fresh.number)
-    return Visit(found.number, checkpoint, 0, seen.checkpoint.origin, tuple(lost))
+    return replace(found, went_on_from=seen.checkpoint.origin, lost=tuple(lost))
 
 
 def _read(source: Folder, state: State, seen: Remembered, checkpoint: Checkpoint, note: bytes) -> Visit:
@@ -226,7 +114,8 @@ def _read(source: Folder, state: State, seen: Remembered, checkpoint: Checkpoint
             f" {checkpoint.root.hex()}: the log was forked, or its entries are not those that were signed"
         )
     state.accept(seen.number, checkpoint, growth.peaks, note)
-    return Visit(seen.number, checkpoint, seen.checkpoint.size)
+    found = Visit(seen.number, checkpoint, seen.checkpoint.size)
+    return _monitored(source, state, found) if rules.heads else found
 
 
 def _leaves(source: Folder, start: int, end: int) -> Iterator[bytes]:
@@ -239,6 +128,66 @@ def _leaves(source: Folder, start: int, end: int) -> Iterator[bytes]:
             raise VerificationError(f"the log does not serve {bundle.path()}, and signs size {end}")
         entries = tiles.decode_bundle(bundle, data)
         yield from entries[max(0, start - bundle.leaves().start) :]
+
+
+# --- the logs that a log of logs is about ----------------------------------------------------------------------------
+
+
+def _monitored(source: Folder, state: State, found: Visit) -> Visit:
+    """Follow each tag from where it was left, by Rule 5."""
+    behind = [tag for tag in state.behind(found.number) if not _followed(source, state, found.number, tag)]
+    return replace(found, monitored=state.tags(found.number) - len(behind), unmonitored=tuple(behind))
+
+
+def _followed(source: Folder, state: State, number: int, tag: bytes) -> bool:
+    """Whether every leaf of the tag was shown to extend the one before it."""
+    position = state.monitored(number, tag)
+    before = state.at(number, position)
+    earlier = None if before is None else TenantHead.decode(before)
+    while heads := state.heads_after(number, tag, position):
+        for position, head in heads:
+            if earlier is not None and not _extends(source, position, head, earlier):
+                return False
+            state.set_monitored(number, tag, position)
+            earlier = head
+    return True
+
+
+def _extends(source: Folder, position: int, head: TenantHead, earlier: TenantHead) -> bool:
+    """Whether the head is known to extend the earlier one; False where the tiles that show it are not served. Raises
+    `VerificationError` when it does not."""
+    where = f"leaf {position}, tenant tag {head.tag.hex()}"
+
+    def fetch(wanted: Sequence[HashTile]) -> list[bytes]:
+        return [_tile(source, tiles.tenant_path(head.tag), tile) for tile in wanted]
+
+    read = tiles.tile_reader(head.size, fetch)
+    try:
+        root = tree.root(head.size, read)
+        proof = tree.consistency_proof(old_size=earlier.size, new_size=head.size, read=read)
+    except NotFound:
+        return False
+    if root != head.root:
+        raise VerificationError(f"{where}: its tiles lead to root {root.hex()}, the head states {head.root.hex()}")
+    try:
+        verify_consistency(
+            old_size=earlier.size, new_size=head.size, old_root=earlier.root, new_root=head.root, proof=proof
+        )
+    except VerificationError as error:
+        raise VerificationError(
+            f"{where}: size {head.size} does not begin with size {earlier.size}, which an earlier leaf stated: the"
+            f" tenant's log was forked: {error}"
+        ) from error
+    return True
+
+
+def _tile(source: Folder, path: str, tile: HashTile) -> bytes:
+    data = source.find(path + tile.path())
+    if data is None:  # a partial tile may be gone once the full one is there
+        data = source.find(path + tile.full().path())
+    if data is None:
+        raise NotFound("tile", path + tile.path())
+    return data
 
 
 # --- where the log is ------------------------------------------------------------------------------------------------

@@ -7,11 +7,14 @@ The steps, in their order; the first that fails is a `VerificationError`:
 2. The checkpoint is of a log that the policy knows, signed by it, and cosigned by the quorum.
 3. A leaf entry that is made of these records stands in the tree of that checkpoint: a seal of the last record, which
    must be a conclusion that seals, or an anchor of the last one or of an earlier one. An anchor may stand in a batch:
-   then it is the batch's leaf that stands in the tree, and the inner path of the file leads from the anchor to it.
+   then it is the batch's leaf that stands in the tree, and the inner path of the file leads from the anchor to it. Or
+   the checkpoint is that of a store log: then the leaf stands in the tree that a head of the records' tenant states,
+   and that head in the tree of the checkpoint.
 4. Where an age is given, the quorum holds with cosignatures no older than that.
 5. The checkpoint is not older than the one remembered of this log, and not another one of its size; where a proof of
    consistency is given, a larger one begins with it.
-
+6. Where a monitor's state is given for a proof through a head, the head is the one that the monitor has at its place
+   (`offline_heads`).
 What holds and yet says less than one may think is listed as not checked.
 """
 
@@ -22,6 +25,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sealbook.cli import offline_heads
+from sealbook.cli.offline_heads import Watched
 from sealbook.cli.rendering.words import counted
 from sealbook.indexes.standing import seals
 from sealbook.journal.errors import Corrupt, UnknownVersion
@@ -31,29 +36,27 @@ from sealbook.merkle.anchor_batch import INNER_PREFIX, InnerProof
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.encoding import parse_decimal
 from sealbook.merkle.entry import LeafEntry, LeafType
-from sealbook.merkle.errors import Malformed, VerificationError, shown
+from sealbook.merkle.errors import Malformed, VerificationError
 from sealbook.merkle.hashing import HASH_BYTES
 from sealbook.merkle.note import Note, SignedCheckpoint
 from sealbook.merkle.policy import Policy
 from sealbook.merkle.proof_file import ProofFile, check_not_rolled_back
+from sealbook.merkle.tenant_head import HeadProof, TenantHead
 from sealbook.merkle.verify import verify_inclusion
-
-MEMORY_VERSION = 1
-MEMORY_BYTES_MAX = 64 * 2**20  # a thousand origins with notes of 64 KiB
-
 
 # --- the records --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A run's records as they follow one another: what a leaf entry is made of. `heads[i]` is the hash of record
-    i + 1. `final` says that the last is a conclusion that seals. `newer` counts records of versions that this build
-    cannot read: their hashes are checked, what they say is not."""
+    """A run's records as they follow one another: what a leaf entry is made of. `lineage` is the store's, `heads[i]`
+    the hash of record i + 1. `final` says that the last is a conclusion that seals. `newer` counts records of versions
+    that this build cannot read: their hashes are checked, what they say is not."""
 
     tenant: str
     run: str
     run_tag: bytes
+    lineage: bytes
     heads: tuple[bytes, ...]
     final: bool
     signed: int
@@ -72,6 +75,7 @@ def chain_of(rows: Iterable[Row]) -> Chain:
     """The chain that these records are, by step 1."""
     tenant = run = None
     salt: bytes | None = None
+    lineage = b""
     heads: list[bytes] = []
     final, signed, newer = False, 0, 0
     prev = GENESIS
@@ -88,7 +92,7 @@ def chain_of(rows: Iterable[Row]) -> Chain:
         if record is None:
             newer += 1
         elif record.salt is not None:
-            salt = record.salt
+            salt, lineage = record.salt, decode_cbor(row.body)["journal"]
         final = record is not None and record.kind == "RunConcluded" and seals(str(record.data.get("outcome")))
         signed += row.signature is not None
         prev = row.hash
@@ -97,7 +101,7 @@ def chain_of(rows: Iterable[Row]) -> Chain:
         raise Malformed("records: there are none")
     if salt is None:
         raise UnknownVersion("the first record is of a newer version, and the run's leaf is made of it", run, 1)
-    return Chain(tenant, run, run_tag(salt, tenant, run), tuple(heads), final, signed, newer)
+    return Chain(tenant, run, run_tag(salt, tenant, run), lineage, tuple(heads), final, signed, newer)
 
 
 def _place(row: Row) -> tuple[str, str]:
@@ -126,8 +130,9 @@ def _record(row: Row, tenant: str, run: str, seq: int) -> Record | None:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was shown: `entry` stands at `index` in the log of the signed checkpoint. `uncovered` records follow the
-    one that it attests."""
+    """What was shown: `entry` stands at `index` in the log of the signed checkpoint, or in the tenant's log as `head`
+    states it, which stands at `head_index` in the store log of the checkpoint. `uncovered` records follow the one that
+    the entry attests. `monitored` says that the tenant's heads up to this one are known to extend one another."""
 
     chain: Chain
     entry: LeafEntry
@@ -136,6 +141,9 @@ class Verified:
     cosigned_by: tuple[str, ...]
     not_checked: tuple[str, ...] = field(default=())
     batched: bool = False
+    head: TenantHead | None = None
+    head_index: int = 0
+    monitored: bool = False
 
     @property
     def uncovered(self) -> int:
@@ -169,11 +177,14 @@ def verify(
     age_seconds_max: int | None = None,
     seen: Checkpoint | None = None,
     consistency: Consistency | None = None,
+    watched: Watched | None = None,
 ) -> Verified:
-    """Steps 2 to 5. `seen` is the last checkpoint that was accepted of the proof's log, `now` POSIX seconds."""
+    """Steps 2 to 6. `seen` is the last checkpoint that was accepted of the proof's log, `now` POSIX seconds, `watched`
+    what a monitor knows of the place of the proof's head."""
     signed = policy.open(file.checkpoint)
-    inner = _inner(file)
-    entry = _covering(chain, file, inner, signed.checkpoint)
+    path = offline_heads.head_proof(file)
+    inner = _inner(file) if path is None else path.batch
+    entry = _covering(chain, file, path, inner, signed.checkpoint)
     if must_seal and entry.type is not LeafType.SEAL:
         raise VerificationError(f"the leaf is an anchor of record {entry.seq}, not the run's seal")
     if age_seconds_max is not None:
@@ -181,8 +192,15 @@ def verify(
     _check_seen(signed.checkpoint, seen, consistency)
     keys = {signature.key for signature in signed.cosignatures}
     cosigned_by = tuple(witness.name for witness in policy.witnesses if witness.key in keys)
-    not_checked = _not_checked(chain, entry, policy, age_seconds_max, signed.checkpoint, seen, consistency)
-    return Verified(chain, entry, file.index, signed, cosigned_by, tuple(not_checked), inner is not None)
+    not_checked = list(_not_checked(chain, entry, policy, age_seconds_max, signed.checkpoint, seen, consistency))
+    batched = inner is not None
+    if path is None:
+        return Verified(chain, entry, file.index, signed, cosigned_by, tuple(not_checked), batched)
+    monitored = offline_heads.is_monitored(file, path, watched)
+    not_checked += offline_heads.not_checked(path, watched, monitored)
+    return Verified(
+        chain, entry, path.index, signed, cosigned_by, tuple(not_checked), batched, path.head, file.index, monitored
+    )
 
 
 def origin_of(file: ProofFile) -> str:
@@ -197,15 +215,23 @@ def _inner(file: ProofFile) -> InnerProof | None:
     return InnerProof.parse(file.extra)
 
 
-def _covering(chain: Chain, file: ProofFile, inner: InnerProof | None, checkpoint: Checkpoint) -> LeafEntry:
+def _covering(
+    chain: Chain, file: ProofFile, path: HeadProof | None, inner: InnerProof | None, checkpoint: Checkpoint
+) -> LeafEntry:
     """The entry made of these records that the proof leads from to the root."""
+    if path is not None:
+        offline_heads.check_head(chain.lineage, chain.tenant, file, path, checkpoint)
+    index = file.index if path is None else path.index
     failure: VerificationError | None = None
     for entry in chain.entries():
         try:
             if inner is not None:
                 inner.verify(entry)
             leaf = entry.hash() if inner is None else inner.leaf.hash()
-            verify_inclusion(leaf=leaf, index=file.index, size=checkpoint.size, proof=file.proof, root=checkpoint.root)
+            if path is not None:
+                path.verify(leaf)
+            else:
+                verify_inclusion(leaf=leaf, index=index, size=checkpoint.size, proof=file.proof, root=checkpoint.root)
         except VerificationError as error:
             failure = failure or error
             continue
@@ -216,7 +242,7 @@ def _covering(chain: Chain, file: ProofFile, inner: InnerProof | None, checkpoin
             )
         return entry
     raise VerificationError(
-        f"no leaf entry of these {len(chain.heads)} records stands at index {file.index} of the log: {failure}"
+        f"no leaf entry of these {len(chain.heads)} records stands at index {index} of the log: {failure}"
     )
 
 
@@ -289,61 +315,6 @@ def parse_consistency(data: bytes) -> Consistency:
     return Consistency(old, new, proof)
 
 
-class Memory:
-    """The last checkpoint accepted of each log, as the signed note that it was: each begins with those before it, as
-    far as they were remembered. A file of it is one object of JSON:
-
-    {"sealbook":"accepted checkpoints","v":1,"notes":{"<origin>":"<the note>"}}
-
-    The whole note is kept: with a forked one beside it, it is evidence against the log and its witnesses."""
-
-    def __init__(self, notes: dict[str, str] | None = None) -> None:
-        self._notes = dict(notes or {})
-
-    def seen(self, origin: str) -> Checkpoint | None:
-        """The last one accepted of this log; None when there was none."""
-        note = self._notes.get(origin)
-        return None if note is None else Checkpoint.parse(Note.parse(note.encode()).text)
-
-    def accept(self, signed: SignedCheckpoint, *, proven: bool) -> None:
-        """Remember this one. A larger one takes the place of another only when it is `proven` to begin with it: else
-        it would be forgotten that this was never shown."""
-        seen = self.seen(signed.checkpoint.origin)
-        if seen is not None and signed.checkpoint.size > seen.size > 0 and not proven:
-            return
-        self._notes[signed.checkpoint.origin] = signed.note.encode().decode()
-
-    def encode(self) -> bytes:
-        """The bytes of the file."""
-        members = {"sealbook": _MEMORY_TITLE, "v": MEMORY_VERSION, "notes": dict(sorted(self._notes.items()))}
-        return json.dumps(members, indent=1).encode() + b"\n"
-
-    @classmethod
-    def parse(cls, data: bytes) -> Memory:
-        """The memory in a file. `Malformed` when it cannot be told what was accepted: that is never taken for
-        nothing."""
-        if len(data) > MEMORY_BYTES_MAX:
-            raise Malformed(f"state: at most {MEMORY_BYTES_MAX} bytes")
-        try:
-            members = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise Malformed("state: no JSON: what was accepted before is not known") from error
-        if not isinstance(members, dict) or members.get("sealbook") != _MEMORY_TITLE:
-            raise Malformed("state: no accepted checkpoints of sealbook")
-        if members.get("v") != MEMORY_VERSION:
-            raise UnknownVersion(f"state: version {shown(members.get('v'))}, {MEMORY_VERSION} is known")
-        notes = members.get("notes")
-        if not isinstance(notes, dict) or not all(isinstance(note, str) for note in notes.values()):
-            raise Malformed("state: no notes: what was accepted before is not known")
-        memory = cls(notes)
-        for origin in notes:
-            checkpoint = memory.seen(origin)
-            if checkpoint is None or checkpoint.origin != origin:
-                raise Malformed(f"state: the checkpoint of {shown(origin)} is of another log")
-        return memory
-
-
-_MEMORY_TITLE = "accepted checkpoints"
 _UNIT_SECONDS: dict[str, int] = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -371,6 +342,8 @@ def as_object(verified: Verified) -> dict[str, Any]:
         "origin": checkpoint.origin,
         "size": checkpoint.size,
         "root": checkpoint.root.hex(),
+        "tenant_head": None if verified.head is None else offline_heads.as_object(verified.head, verified.head_index),
+        "monitored": None if verified.head is None else verified.monitored,
         "signed_by": [signature.key.id for signature in verified.signed.log_signatures],
         "cosigned_by": list(verified.cosigned_by),
         "not_checked": list(verified.not_checked),
@@ -383,9 +356,13 @@ def as_lines(verified: Verified, safe: Callable[[str], str]) -> list[str]:
     attested = f"records 1 to {verified.entry.seq}" if verified.entry.seq > 1 else "record 1"
     meaning = "the run is whole and sealed" if verified.leaf_kind == "seal" else "the run was still open"
     keys = ", ".join(safe(signature.key.id) for signature in verified.signed.log_signatures)
+    head: list[str] = []
+    if verified.head is not None:
+        head.append(offline_heads.as_line(verified.head, verified.head_index, verified.monitored))
     return [
         f"{attested} of run {safe(chain.run)}, tenant {safe(chain.tenant)}, stand in the log: {meaning}",
         f"leaf: {verified.leaf_kind} of record {verified.entry.seq} at log position {verified.index}",
+        *head,
         f"checkpoint: {safe(checkpoint.origin)}, size {checkpoint.size}, root {checkpoint.root.hex()}",
         f"signed by: {keys}",
         f"cosigned by: {', '.join(safe(name) for name in verified.cosigned_by) or 'nobody'}",

@@ -17,9 +17,11 @@ from sealbook.cli import exit_codes
 from sealbook.cli.setup import Setup
 
 if TYPE_CHECKING:
-    from sealbook.cli import offline
+    from sealbook.cli.accepted import Accepted
     from sealbook.cli.offline import Verified
+    from sealbook.cli.offline_heads import Watched
     from sealbook.merkle.policy import Policy
+    from sealbook.merkle.proof_file import ProofFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class OfflineFiles:
     policy: Path
     state: Path | None
     consistency: Path | None
+    monitored: Path | None = None
 
 
 def verify_files(
@@ -69,6 +72,7 @@ def _verified(files: OfflineFiles, policy: Policy, max_age: str | None, sealed: 
     consistency = None if files.consistency is None else offline.parse_consistency(files.consistency.read_bytes())
     with files.records.open("rb") as stream:
         chain = offline.chain_of(record_lines.read(stream))
+    watched = None if files.monitored is None else _watched(files.monitored, proof)
     with _memory(files.state) as memory:
         verified = offline.verify(
             chain,
@@ -79,26 +83,47 @@ def _verified(files: OfflineFiles, policy: Policy, max_age: str | None, sealed: 
             age_seconds_max=age,
             seen=memory.seen(offline.origin_of(proof)),
             consistency=consistency,
+            watched=watched,
         )
         memory.accept(verified.signed, proven=consistency is not None)
     return verified
 
 
+def _watched(path: Path, proof: ProofFile) -> Watched:
+    """What the monitor's state says of the place of the proof's head. The state must be of the same store log."""
+    from sealbook.cli import offline, offline_heads
+    from sealbook.cli.monitor_state import State
+
+    head, origin = offline_heads.head_proof(proof), offline.origin_of(proof)
+    if head is None:
+        raise click.UsageError("--monitored is for a proof through a store log: `sealbook log proof RUN --store-log`")
+    with State.opened(path) as state:
+        seen = state.latest()
+        if seen is None or seen.checkpoint.origin != origin:
+            raise click.UsageError(f"--monitored: {path} does not follow {origin}")
+        leaf = state.at(seen.number, proof.index)
+        return offline_heads.Watched(seen.checkpoint.size, leaf, state.monitored(seen.number, head.head.tag))
+
+
 @contextmanager
-def _memory(path: Path | None) -> Iterator[offline.Memory]:
-    """What was accepted before; what was accepted within is durable afterwards. One verifier at a time."""
-    from sealbook.cli import file_output, offline
+def _memory(path: Path | None) -> Iterator[Accepted]:
+    """What was accepted before; what was accepted within is durable afterwards. One verifier at a time, and the file is
+    its owner's alone: who may write it decides what counts as seen."""
+    from sealbook.cli.accepted import Accepted
+    from sealbook.journal import private_files
 
     if path is None:
-        yield offline.Memory()
+        yield Accepted()
         return
+    path = path.resolve()
     descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        memory = offline.Memory.parse(path.read_bytes()) if path.exists() else offline.Memory()
+        before = path.read_bytes() if path.exists() else None
+        memory = Accepted() if before is None else Accepted.parse(before)
         yield memory
-        with file_output.opened(path) as stream:
-            stream.write(memory.encode())
+        if memory.encode() != before:
+            private_files.write_file(path, memory.encode(), private_files.PRIVATE_MODE)
     finally:
         os.close(descriptor)
 

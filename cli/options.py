@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import re
+import time
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from sealbook.cli.setup import Setup
 
-_SECONDS = re.compile(r"@(-?\d{1,18})", re.ASCII)
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Verb(click.Command):
@@ -23,22 +25,50 @@ class Verb(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The examples, one per line as they are typed."""
-        with formatter.section("Examples"):
-            for example in self.examples:
-                formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+        write_examples(formatter, self.examples)
 
 
-def instant(value: str) -> int:
-    """An RFC 3339 instant, or `@` and unix seconds, as microseconds since 1970: all that we print is taken here."""
-    from sealbook.journal import instants
+class VerbGroup(click.Group):
+    """A group of verbs, whose help ends in examples, too: its own, and otherwise the first one of each of its verbs."""
 
-    seconds = _SECONDS.fullmatch(value)
-    if seconds:
-        return int(seconds[1]) * 1_000_000
+    def __init__(self, *args: Any, examples: tuple[str, ...] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.own_examples = examples
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """Each a whole line for a shell."""
+        context = click.Context(self)
+        below = [self.get_command(context, name) for name in self.list_commands(context)]
+        return self.own_examples or tuple(verb.examples[0] for verb in below if isinstance(verb, Verb | VerbGroup))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The examples, one per line as they are typed."""
+        write_examples(formatter, self.examples)
+
+
+def write_examples(formatter: click.HelpFormatter, examples: tuple[str, ...]) -> None:
+    """The section that every help ends in."""
+    with formatter.section("Examples"):
+        for example in examples:
+            formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+
+
+def _instant(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """The instant that was written, as microseconds since 1970: all that we print is taken here.
+
+    Times without a zone are of UTC, or of the machine's zone where a verb has `--local`. Of two instants that a clock
+    showed alike, the span has both: `--since` takes the first and `--until` the second.
+    """
+    if value is None:
+        return None
+    from sealbook.cli import times
+
+    zone = times.local_zone() if ctx.params.get("local") else UTC
     try:
-        return instants.parse(value)
-    except (ValueError, OverflowError):
-        raise click.BadParameter(f"{value!r} is no RFC 3339 instant such as 2026-11-29T08:30:00Z") from None
+        return times.parse(value, now=time.time_ns() // 1000, zone=zone, second=param.name == "until")
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} names no instant: {error}") from None
 
 
 def count(value: str | int | None) -> int | None:
@@ -69,23 +99,39 @@ def format_option(*formats: str) -> Callable[[Function], Function]:
 
 def range_options(function: Function) -> Function:
     """`--since` and `--until`, both inclusive."""
-    for name, word in (("--until", "at or before"), ("--since", "at or after")):
-        help_text = f"Only records taken {word} this RFC 3339 instant."
-        function = click.option(name, type=instant, metavar="INSTANT", help=help_text)(function)
+    for short, name, word in (("-U", "--until", "at or before"), ("-S", "--since", "at or after")):
+        help_text = f"Only records taken {word} this: '2026-11-29 08:30', yesterday, -2h, RFC 3339."
+        function = click.option(short, name, callback=_instant, metavar="INSTANT", help=help_text)(function)
     return function
 
 
-def page_options(function: Function) -> Function:
-    """`-n` and `-r`."""
-    function = click.option("-r", "--reverse", is_flag=True, help="Newest first.")(function)
-    help_text = "The newest N records, or all."
-    return click.option("-n", "--lines", "count", type=count, metavar="N|all", help=help_text)(function)
+def since_option(help_text: str) -> Callable[[Function], Function]:
+    """`--since` alone, of what `help_text` says."""
+    return click.option("-S", "--since", callback=_instant, metavar="INSTANT", help=help_text)
 
 
 def epoch_option(help_text: str, *, required: bool = False) -> Callable[[Function], Function]:
     """`--epoch`: the fencing token."""
     return click.option("--epoch", type=int, required=required, metavar="N", help=help_text)
 
+
+def _about_store_log(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """Let the verb's setup be about the store log."""
+    setup = ctx.find_object(Setup)
+    if not value or setup is None:
+        return
+    if setup.store_origin is None:
+        raise click.UsageError("--store-log needs the store log's name: --store-origin NAME, before the verb")
+    ctx.obj = replace(setup, store_log=True)
+
+
+store_log_option = click.option(
+    "--store-log",
+    is_flag=True,
+    expose_value=False,
+    callback=_about_store_log,
+    help="Speak of the store log, which has the heads of all tenants' logs, instead of a tenant's.",
+)
 
 run_argument = click.argument("run", metavar="RUN")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from sealbook.cli.rendering.output import Output
 from sealbook.cli.rendering.safe import line
 
 if TYPE_CHECKING:
-    from sealbook.journal import Journal, Tenant
+    from sealbook.journal import Journal, Log, Tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,18 @@ class Setup:
     quiet: bool
     own_process: bool = False
     """Whether this process is the program's and nobody else's, so that a verb may fork it."""
+    store_origin: str | None = None
+    store_log: bool = False
+    """Whether the verb is about the store log, and not about a tenant's."""
 
     @contextmanager
     def journal(self, *, readonly: bool, create: bool = False) -> Iterator[Journal]:
         """The store, open for as long as the verb runs."""
         from sealbook.journal import Journal
 
-        with Journal.open(self.folder, create=create, readonly=readonly, origin=self.origin) as journal:
+        with Journal.open(
+            self.folder, create=create, readonly=readonly, origin=self.origin, store_origin=self.store_origin
+        ) as journal:
             yield journal
 
     @contextmanager
@@ -53,9 +58,49 @@ class Setup:
         with self.journal(readonly=False) as journal:
             yield journal.tenant(self.tenant)
 
-    def output(self, *, paged: bool = False) -> AbstractContextManager[Output]:
-        """Where the verb prints; listings may be paged."""
-        return output.opened(color=self.color, paged=paged and self.paged)
+    def log(self, journal: Journal) -> Log:
+        """The log that the verb is about: the tenant's, or the store log."""
+        return journal.store_log if self.store_log else journal.tenant(self.tenant)
+
+    def logs(self, journal: Journal) -> Sequence[Log]:
+        """The same for a verb that is about all tenants' logs unless --tenant is given."""
+        if self.store_log or self.tenant_given:
+            return [self.log(journal)]
+        return [journal.tenant(name) for name in journal.tenants()]
+
+    def every_log(self, journal: Journal) -> list[Log]:
+        """The logs of all tenants, and the store log where one is named. A row that names no tenant is a finding of
+        `check` and no log."""
+        from sealbook.journal import InvalidName
+
+        logs: list[Log] = []
+        for name in journal.tenants():
+            with suppress(InvalidName):
+                logs.append(journal.tenant(name))
+        return logs if self.store_origin is None else [*logs, journal.store_log]
+
+    @contextmanager
+    def reading_log(self) -> Iterator[Log]:
+        """The log that the verb is about, for a verb that only reads."""
+        with self.journal(readonly=True) as journal:
+            yield self.log(journal)
+
+    def log_origin(self) -> str:
+        """The origin of that log as its store has it, or as it would be where no store is."""
+        from sealbook.journal import StoreMissing
+        from sealbook.journal.origins import check_store_origin, tenant_origin
+
+        try:
+            with self.reading_log() as log:
+                return log.origin
+        except StoreMissing:
+            if self.store_log:
+                return check_store_origin(self.store_origin, self.origin, {})
+            return tenant_origin(self.origin, self.tenant)
+
+    def output(self, *, paged: bool = False, at_end: bool = False) -> AbstractContextManager[Output]:
+        """Where the verb prints; listings may be paged, and the pager begin at the end."""
+        return output.opened(color=self.color, paged=paged and self.paged, at_end=at_end)
 
     @contextmanager
     def report(self, done: str) -> Iterator[Output]:

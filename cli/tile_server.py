@@ -10,11 +10,11 @@ A path is looked up only if it is one that a tile has, so no other file of the f
 from __future__ import annotations
 
 import logging
-import signal
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from sealbook.cli import listening
 from sealbook.merkle.tiles import CHECKPOINT_MEDIA_TYPE, CHECKPOINT_PATH, TILE_MEDIA_TYPE
 
 if TYPE_CHECKING:
@@ -59,38 +59,19 @@ def _headers(caching: str) -> dict[str, str]:
     return {"cache-control": caching, "x-content-type-options": "nosniff"}
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 takes one that is free. `OSError` when it cannot."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=128)
-
-
-def address_of(listener: socket.socket) -> str:
-    """The URL under which a listening socket is reached."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
-
-
 def serve(app: Starlette, listener: socket.socket, *, ready: Callable[[], None] = lambda: None) -> None:
     """Serve the application until SIGTERM or SIGINT; what is being answered then is answered."""
     import trio
-    from hypercorn.config import Config
     from hypercorn.trio import serve as hypercorn_serve
 
-    config = Config()
-    config.bind = [f"fd://{listener.detach()}"]  # hypercorn closes it
-    config.include_server_header = False
-    config.accesslog = None  # who asked for what is nobody's business
+    config = listening.config(listener)
     config.errorlog = logging.getLogger("sealbook.tile_server")
     config.read_timeout = READ_SECONDS_MAX
     config.keep_alive_timeout = IDLE_SECONDS_MAX
     config.h11_max_incomplete_size = REQUEST_BYTES_MAX
 
     async def stopped() -> None:
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            ready()
-            async for _ in signals:
-                return
+        await listening.until_signalled(ready=ready)
 
     async def main() -> None:
         await hypercorn_serve(app, config, shutdown_trigger=stopped)  # type: ignore[arg-type]  # starlette's own ASGI types

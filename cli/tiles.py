@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from sealbook.journal.errors import InvalidInput
 from sealbook.merkle import tiles, tree
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.errors import Malformed, VerificationError, shown
@@ -51,6 +52,18 @@ class Folder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """Hash tiles of another log, which go out with this one's: under which path, and from which size to which, where
+    the root is this one."""
+
+    path: str
+    log: Log
+    old_size: int
+    new_size: int
+    root: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     """What `write_tiles` did: the folder's size before and after, and how many files are new."""
 
@@ -78,14 +91,20 @@ def check_ours(log: Log, checkpoint: Checkpoint, origin: str, size: int) -> None
 
 
 def write_tiles(
-    folder: Path, log: Log, note: bytes, *, sizes_after: Callable[[int], Iterable[int]] = lambda size: ()
+    folder: Path,
+    log: Log,
+    note: bytes,
+    *,
+    sizes_after: Callable[[int], Iterable[int]] = lambda size: (),
+    beside: Callable[[int, int], Iterable[Beside]] = lambda old_size, new_size: (),
 ) -> Written:
     """Bring the folder to the size of the signed checkpoint `note`, which is one of this log (`check_ours`).
 
     `sizes_after(size)` answers the sizes above that one, smallest first, that were published as well: their partial
-    tiles are written too. Raises `VerificationError`, with nothing written, by Rule 3, and with the old checkpoint in
-    place by Rule 4."""
+    tiles are written too. `beside(old_size, new_size)` answers what other logs' tiles go out when this one grows so
+    far. Raises `VerificationError`, with nothing written, by Rule 3, and with the old checkpoint in place by Rule 4."""
     checkpoint = checkpoint_of(note)
+    _refuse_foreign(folder)
     new_folders = _make_folder(folder)
     with _locked(folder):
         old = size = _earlier(folder, log, checkpoint)
@@ -95,8 +114,12 @@ def write_tiles(
         for published in (*between, checkpoint.size):
             _write_growth(writer, log, size, published)
             size = published
+        for other in beside(old, checkpoint.size):
+            for tile in tiles.hash_tiles(old_size=other.old_size, new_size=other.new_size):
+                writer.write(other.path + tile.path(), tiles.encode_tile(tile, other.log.tree_nodes))
+            _check_root(folder / other.path, other.new_size, other.root)
         writer.sync(new_folders)
-        _check_root(folder, checkpoint)
+        _check_root(folder, checkpoint.size, checkpoint.root)
         writer.replace(CHECKPOINT_PATH, note)
         writer.sync([folder])
     return Written(old, checkpoint.size, writer.files)
@@ -118,11 +141,14 @@ class FolderOfTiles:
 
     def find(self, path: str) -> bytes | None:
         """The bytes of the checkpoint, tile or bundle at this path; None for any path of another kind."""
+        tag, rest = tiles.split_tenant_path(path)
+        if tag is not None:
+            beside = FolderOfTiles(self._folder / tiles.tenant_path(tag))
+            return beside.find(rest) if isinstance(_tile_at(rest), HashTile) else None
         if path == CHECKPOINT_PATH:
             return _read(self._folder / path)
-        try:
-            tile = tiles.parse_path(path)
-        except Malformed:
+        tile = _tile_at(path)
+        if tile is None:
             return None
         data = _read(self._folder / tile.path())
         return self._cut(tile) if data is None and tile.width < TILE_WIDTH else data
@@ -157,16 +183,28 @@ class StoreOfTiles:
         note = self._published()
         if path == CHECKPOINT_PATH or note is None:
             return note if path == CHECKPOINT_PATH else None
-        try:
-            tile = tiles.parse_path(path)
-        except Malformed:
-            return None
-        level = tile.level if isinstance(tile, HashTile) else 0
-        if tile.index * TILE_WIDTH + tile.width > checkpoint_of(note).size >> tiles.TILE_LEVELS * level:
+        tile = covered_tile(path, checkpoint_of(note).size)
+        if tile is None:
             return None
         if isinstance(tile, EntryBundle):
             return _bundle(self._log, tile)
         return tiles.encode_tile(tile, self._log.tree_nodes)
+
+
+def covered_tile(path: str, size: int) -> HashTile | EntryBundle | None:
+    """The tile or bundle at this path, when a log of this size has it."""
+    tile = _tile_at(path)
+    level = tile.level if isinstance(tile, HashTile) else 0
+    if tile is None or tile.index * TILE_WIDTH + tile.width > size >> tiles.TILE_LEVELS * level:
+        return None
+    return tile
+
+
+def _tile_at(path: str) -> HashTile | EntryBundle | None:
+    try:
+        return tiles.parse_path(path)
+    except Malformed:
+        return None
 
 
 def _earlier(folder: Path, log: Log, checkpoint: Checkpoint) -> int:
@@ -203,17 +241,15 @@ def _bundle(log: Log, bundle: EntryBundle) -> bytes:
     return tiles.encode_bundle(bundle, entries)
 
 
-def _check_root(folder: Path, checkpoint: Checkpoint) -> None:
+def _check_root(folder: Path, size: int, signed: bytes) -> None:
     """tlog-tiles: what stands in the folder leads to the root that is signed."""
 
     def fetch(wanted: Sequence[HashTile]) -> list[bytes]:
         return [(folder / tile.path()).read_bytes() for tile in wanted]
 
-    root = tree.root(checkpoint.size, tiles.tile_reader(checkpoint.size, fetch))
-    if root != checkpoint.root:
-        raise VerificationError(
-            f"the tiles of size {checkpoint.size} lead to root {root.hex()}, the checkpoint has {checkpoint.root.hex()}"
-        )
+    root = tree.root(size, tiles.tile_reader(size, fetch))
+    if root != signed:
+        raise VerificationError(f"the tiles of size {size} lead to root {root.hex()}, signed is {signed.hex()}")
 
 
 class _Writer:
@@ -274,6 +310,17 @@ def _make_folder(folder: Path) -> list[Path]:
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     return [place.parent for place in missing]
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Whatever stands in the folder goes out to everybody: none that holds other things may become one of tiles."""
+    try:
+        names = set(os.listdir(folder))
+    except OSError:
+        return  # not there yet, or what making it will say
+    ours = {CHECKPOINT_PATH, CHECKPOINT_PATH + NEW_SUFFIX, "tile", "tenant"}
+    if CHECKPOINT_PATH not in names and (foreign := sorted(names - ours)):
+        raise InvalidInput("path", str(folder), f"holds {foreign[0]} and no tiles: name a folder that is not there yet")
 
 
 @contextmanager

@@ -22,6 +22,9 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from sealbook.indexes.packing import u64
+
+BLOCK_RECORDS = 64  # records of a run whose arrivals stand in one row of table `arrivals`
 SEALING_EXCEPTIONS = frozenset({"failed", "exhausted", "quarantined", "withheld"})
 
 
@@ -75,7 +78,8 @@ class Standing(NamedTuple):
 
     Instants are unix milliseconds, save `until`, which is microseconds since 1970. `owner` and `expires_at` come
     from the lease row, their only home; a stored standing has neither. `epoch` is the highest one known: that of
-    the last record, or the lease's.
+    the last record, or the lease's. `recent_arrivals` are the arrivals of the records after the last full block of
+    64, u64be each: where the store finds them.
     """
 
     tenant: str
@@ -101,6 +105,7 @@ class Standing(NamedTuple):
     highest_leaf: int | None
     highest_leaf_seq: int | None
     seal: int | None  # the log position of the run's seal
+    recent_arrivals: bytes
     owner: str | None = None
     expires_at: int | None = None
 
@@ -157,6 +162,7 @@ def advance(standing: Standing | None, facts: Facts, *, tenant: str, run: str, r
             highest_leaf=None,
             highest_leaf_seq=None,
             seal=None,
+            recent_arrivals=b"",
         )
     assert facts.seq == standing.records + 1
     kind, before, after = facts.kind, facts.effect_before, facts.effect_after
@@ -185,6 +191,7 @@ def advance(standing: Standing | None, facts: Facts, *, tenant: str, run: str, r
         standing.highest_leaf,
         standing.highest_leaf_seq,
         standing.seal,
+        standing.recent_arrivals + u64(facts.arrival) if facts.seq % BLOCK_RECORDS else b"",
     )
 
 
@@ -196,17 +203,18 @@ def with_leaf(standing: Standing, *, index: int, seq: int, sealing: bool) -> Sta
 
 # --- the stored form ----------------------------------------------------------------------------------------------
 #
-#   u8 layout (1)
+#   u8 layout (2)
 #   15 × i64le: records epoch first_arrival last_arrival updated_at admitted_at outcome_arrival waiting_seq until
 #               effects started, done, failed; highest_leaf highest_leaf_seq seal
 #   head 32 | run tag 32
 #   4 × u16le: the lengths in bytes of last kind, outcome, case, source (0: none), then these texts
+#   (records modulo 64) × u64be: the arrivals of the records after the last full block
 #
 # A number that may be missing is stored as the least i64.
 
 _MISSING = -(2**63)
 _NUMBERS = struct.Struct("<B15q32s32s4H")
-_LAYOUT = 1
+_LAYOUT = 2
 
 
 def pack(standing: Standing) -> bytes:
@@ -235,7 +243,7 @@ def pack(standing: Standing) -> bytes:
         standing.head,
         standing.run_tag,
         *map(len, texts),
-    ) + b"".join(texts)
+    ) + b"".join((*texts, standing.recent_arrivals))
 
 
 def unpack(tenant: str, run: str, value: bytes) -> Standing:
@@ -246,8 +254,10 @@ def unpack(tenant: str, run: str, value: bytes) -> Standing:
     if fields[0] != _LAYOUT:
         raise ValueError(f"the state row has layout {fields[0]}")
     numbers, head, tag, lengths = fields[1:16], fields[16], fields[17], fields[18:]
-    if len(value) != _NUMBERS.size + sum(lengths):
-        raise ValueError("the state row's texts do not fill it")
+    if len(value) != _NUMBERS.size + sum(lengths) + 8 * (numbers[0] % BLOCK_RECORDS):
+        raise ValueError("the state row's texts and arrivals do not fill it")
+    if min(numbers[:4]) < 0:
+        raise ValueError("the state row counts less than nothing")
     texts: list[str | None] = []
     offset = _NUMBERS.size
     for length in lengths:
@@ -282,6 +292,7 @@ def unpack(tenant: str, run: str, value: bytes) -> Standing:
         leaf,
         seq,
         seal,
+        value[offset:],
     )
 
 

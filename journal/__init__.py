@@ -11,6 +11,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from sealbook.indexes.standing import Standing as Standing
 from sealbook.journal import entries as entries
 from sealbook.journal import errors as errors
@@ -43,6 +46,7 @@ from sealbook.journal.errors import InvalidCursor as InvalidCursor
 from sealbook.journal.errors import InvalidEntry as InvalidEntry
 from sealbook.journal.errors import InvalidInput as InvalidInput
 from sealbook.journal.errors import InvalidName as InvalidName
+from sealbook.journal.errors import KeyRequired as KeyRequired
 from sealbook.journal.errors import LeaseHeld as LeaseHeld
 from sealbook.journal.errors import LeaseNotHeld as LeaseNotHeld
 from sealbook.journal.errors import Mismatch as Mismatch
@@ -50,7 +54,9 @@ from sealbook.journal.errors import NotConcluded as NotConcluded
 from sealbook.journal.errors import NotFound as NotFound
 from sealbook.journal.errors import OpenedBeforeFork as OpenedBeforeFork
 from sealbook.journal.errors import ReadOnly as ReadOnly
+from sealbook.journal.errors import RecordedFailure as RecordedFailure
 from sealbook.journal.errors import Refused as Refused
+from sealbook.journal.errors import RestoredRun as RestoredRun
 from sealbook.journal.errors import RunSealed as RunSealed
 from sealbook.journal.errors import SealbookError as SealbookError
 from sealbook.journal.errors import StoreFull as StoreFull
@@ -58,7 +64,16 @@ from sealbook.journal.errors import StoreMissing as StoreMissing
 from sealbook.journal.errors import TooLarge as TooLarge
 from sealbook.journal.errors import UnknownVersion as UnknownVersion
 from sealbook.journal.errors import WrongFormat as WrongFormat
+from sealbook.journal.errors import WrongLoop as WrongLoop
+from sealbook.journal.following import Following as Following
+from sealbook.journal.heads import GatheredHead as GatheredHead
+from sealbook.journal.heads import HeadInclusion as HeadInclusion
 from sealbook.journal.lease import Lease as Lease
+from sealbook.journal.levels import Level as Level
+from sealbook.journal.levels import Outside as Outside
+from sealbook.journal.levels import Trust as Trust
+from sealbook.journal.log import Log as Log
+from sealbook.journal.log import StoreLog as StoreLog
 from sealbook.journal.reading import Abandoned as Abandoned
 from sealbook.journal.reading import Effect as Effect
 from sealbook.journal.reading import Page as Page
@@ -69,17 +84,38 @@ from sealbook.journal.record import IdentityUpcaster as IdentityUpcaster
 from sealbook.journal.record import Record as Record
 from sealbook.journal.record import Signer as Signer
 from sealbook.journal.record import Upcaster as Upcaster
+from sealbook.journal.running.admitting import Fresh as Fresh
+from sealbook.journal.running.admitting import InFlight as InFlight
+from sealbook.journal.running.admitting import Replayed as Replayed
+from sealbook.journal.running.leased import LeasedRun as LeasedRun
+from sealbook.journal.running.recovery import DidNotHappen as DidNotHappen
+from sealbook.journal.running.recovery import Landed as Landed
+from sealbook.journal.running.recovery import reconcile as reconcile
+from sealbook.journal.running.rules import Resumption as Resumption
 from sealbook.journal.seals import ConsistencyProof as ConsistencyProof
 from sealbook.journal.seals import InclusionProof as InclusionProof
 from sealbook.journal.seals import Leaf as Leaf
 from sealbook.journal.store import Journal as Journal
 from sealbook.journal.store import Tenant as Tenant
 
+if TYPE_CHECKING:
+    from sealbook.journal.aio.faces import AsyncStoreLog as AsyncStoreLog
+    from sealbook.journal.aio.faces import AsyncTenant as AsyncTenant
+    from sealbook.journal.aio.following import AsyncFollowing as AsyncFollowing
+    from sealbook.journal.aio.leased import AsyncLeasedRun as AsyncLeasedRun
+    from sealbook.journal.aio.on_asyncio import AsyncioJournal as AsyncioJournal
+    from sealbook.journal.aio.on_trio import TrioJournal as TrioJournal
+
 __all__ = [
     "Abandoned",
     "AdoptedLog",
     "AnchorBatch",
     "Appended",
+    "AsyncFollowing",
+    "AsyncLeasedRun",
+    "AsyncStoreLog",
+    "AsyncTenant",
+    "AsyncioJournal",
     "Busy",
     "CancelAnswer",
     "Cancellation",
@@ -90,6 +126,7 @@ __all__ = [
     "Conflict",
     "ConsistencyProof",
     "Corrupt",
+    "DidNotHappen",
     "DuplicateAdmission",
     "DuplicateEffect",
     "Ed25519Signer",
@@ -101,9 +138,14 @@ __all__ = [
     "Entry",
     "Fenced",
     "Finding",
+    "Following",
+    "Fresh",
+    "GatheredHead",
     "Head",
+    "HeadInclusion",
     "IdentityUpcaster",
     "InDoubt",
+    "InFlight",
     "InclusionProof",
     "IndexStale",
     "InvalidCursor",
@@ -111,32 +153,64 @@ __all__ = [
     "InvalidInput",
     "InvalidName",
     "Journal",
+    "KeyRequired",
+    "Landed",
     "Leaf",
     "Lease",
     "LeaseHeld",
     "LeaseNotHeld",
+    "LeasedRun",
+    "Level",
+    "Log",
     "Mismatch",
     "Moment",
     "NotConcluded",
     "NotFound",
     "OpenedBeforeFork",
+    "Outside",
     "Page",
     "ReadOnly",
     "Record",
+    "RecordedFailure",
     "Refused",
+    "Replayed",
+    "RestoredRun",
+    "Resumption",
     "RunSealed",
     "SealbookError",
     "Signer",
     "Standing",
     "StoreFull",
+    "StoreLog",
     "StoreMissing",
     "Tenant",
     "TooLarge",
+    "TrioJournal",
+    "Trust",
     "UnknownVersion",
     "Upcaster",
     "Waiting",
     "WrongFormat",
+    "WrongLoop",
     "entries",
     "errors",
+    "reconcile",
     "requests",
 ]
+
+# Loaded when they are first asked for: a program that runs on neither trio nor asyncio loads neither.
+_LOADED_LATER = {
+    "AsyncFollowing": "sealbook.journal.aio.following",
+    "AsyncLeasedRun": "sealbook.journal.aio.leased",
+    "AsyncStoreLog": "sealbook.journal.aio.faces",
+    "AsyncTenant": "sealbook.journal.aio.faces",
+    "AsyncioJournal": "sealbook.journal.aio.on_asyncio",
+    "TrioJournal": "sealbook.journal.aio.on_trio",
+}
+
+if not TYPE_CHECKING:  # a type checker takes the names above, and refuses all others
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LOADED_LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_LOADED_LATER[name]), name)

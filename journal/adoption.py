@@ -86,6 +86,7 @@ def _begun_anew(overlay: Overlay, tenant: str, request: AdoptLog) -> dict[str, A
             signed=-1,
             published=-1,
             batch=counts.batch if counts.batch < 0 else counts.batch + shift,
+            gathered=0,  # the store log knows the new log under a tag of its own
         ),
     )
     return {
@@ -185,12 +186,36 @@ def adopted_origin(snapshot: Snapshot, tenant: str) -> str | None:
         raise Corrupt("the row names no origin", None, None, *place) from error
 
 
+def adopted_origins(snapshot: Snapshot) -> dict[str, str]:
+    """The origins under which tenants' logs went on, by tenant."""
+    found: dict[str, str] = {}
+    lo = b""
+    while page := snapshot.scan(tables.ORIGINS, lo, None, PAGE_ROWS):
+        for key, _ in page:
+            tenant = key.decode(errors="replace")
+            origin = adopted_origin(snapshot, tenant)
+            if origin is not None:
+                found[tenant] = origin
+        lo = page[-1][0] + b"\0"
+    return found
+
+
+def adoption_of(tenant: str, value: bytes | None) -> int:
+    """Which adoption the tenant's row of `origins` is of: the seq of its record in `~tenant`, 0 without a row."""
+    if value is None:
+        return 0
+    if len(value) <= 8:
+        raise Corrupt("the row names no origin", None, None, tables.ORIGINS, tenant.encode())
+    return read_u64(value, 0)
+
+
 def check_free(origin: str, base: str, tenant: str, taken: dict[str, str]) -> None:
     """By Rule 4: `taken` are the origins of all tenants' logs, by tenant."""
     check_origin(origin)
     for other, theirs in taken.items():
         if theirs == origin:
-            raise OriginsCoincide(origin, f"the log that goes on of tenant {tenant}", f"tenant {other}")
+            whose = "the one that it goes on from" if other == tenant else f"tenant {other}"
+            raise OriginsCoincide(origin, f"the log that goes on of tenant {tenant}", whose)
     named = DEFAULT_TENANT if origin == base else origin.removeprefix(f"{base}/")
     if named != origin and _is_tenant(named):
         raise OriginsCoincide(origin, f"the log that goes on of tenant {tenant}", f"a tenant {named}")

@@ -10,7 +10,7 @@ An open run of which no record is above the last batch costs nothing; ten thousa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sealbook.indexes import activity
@@ -61,13 +61,19 @@ def anchor_open(overlay: Overlay, tenant: str, runs_max: int = BATCH_RUNS_MAX) -
         rows.append(BatchRow(_entry(standing), standing.run))
     rows.sort(key=lambda row: row.entry.encode())
     leaf = batch_leaf([row.entry for row in rows], covered=taken[-1].last_arrival)
+    index = append_batch(overlay, tenant, leaf, rows)
+    return AnchorBatch(index, len(rows), leaf.seq, leaf.run_tag, more=len(waiting) > len(taken))
+
+
+def append_batch(overlay: Overlay, tenant: str, leaf: LeafEntry, rows: Sequence[BatchRow]) -> int:
+    """Append the leaf of a batch with these entries, which are in their order; its log position."""
     index = seals.append_entry(overlay, tenant, leaf)
     overlay.set_tenant(tenant, overlay.tenant(tenant)._replace(batch=index))
     for number, row in enumerate(rows):
         overlay.insert((tables.BATCHES, tables.batch_key(tenant, index, number)), row.encode())
         place = (tables.BATCHED, tables.position_key(tenant, row.run, index))
         overlay.insert(place, number.to_bytes(tables.BATCH_NUMBER_BYTES))
-    return AnchorBatch(index, len(rows), leaf.seq, leaf.run_tag, more=len(waiting) > len(taken))
+    return index
 
 
 def _covered(overlay: Overlay, tenant: str) -> int:
@@ -146,7 +152,7 @@ def _highest_batch(snapshot: Snapshot, standing: Standing, size: int) -> tuple[i
         return None
     key, value = page[0]
     try:
-        index = tables.split_record_key(key)[2]
+        index = tables.split_position_key(key)[2]
     except ValueError as error:
         raise Corrupt(
             f"the row that names an anchor batch is damaged: {error}", run, None, tables.BATCHED, key

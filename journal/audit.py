@@ -6,22 +6,26 @@ What more than one part of a check needs stands here; the parts are `rederive`, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sealbook.indexes.packing import u64
 from sealbook.indexes.standing import Standing
-from sealbook.journal import adoption, tables
+from sealbook.journal import adoption, restored, tables
 from sealbook.journal.batch import Setting, cancellation_of
 from sealbook.journal.engine.port import Place, Row, Snapshot
 from sealbook.journal.errors import Corrupt, InvalidInput, Refused
 from sealbook.journal.findings import Finding, Findings
 from sealbook.journal.ids import OPERATOR_RUN, check_own_run, check_run, check_tenant
+from sealbook.journal.levels import NOTHING_BROUGHT, Trust
+from sealbook.journal.lookup import arrivals_of, record_place
 from sealbook.journal.overlay import read_standing
-from sealbook.journal.record import ED25519, Record, signed_message, signer_id
+from sealbook.journal.record import ED25519, Record, says_it_is, signed_message, signer_id
 from sealbook.journal.tables import LeaseRow
 from sealbook.merkle.entry import LeafEntry
+from sealbook.merkle.errors import Malformed
+from sealbook.merkle.keys import Algorithm, VerifierKey
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -35,29 +39,45 @@ class Tally:
     """What a tenant's runs add up to. `claimed` has one bit per leaf that a run accounts for."""
 
     records: int = 0
-    lost: int = 0  # records that a run's state counts and that are not there
+    lost: int = 0  # records that a run leads to and that are not there
     arrival_max: int = 0
     claimed: bytearray = field(default_factory=bytearray)
+    reached: bytearray = field(default_factory=bytearray)  # one bit per arrival whose record a run leads to
     batch: int = -1  # the log position of the last anchor batch
     adopted: tuple[LeafEntry, bytes] | None = None  # by the last LogAdopted: the log's first leaf, the row of `origins`
+    adoptions: dict[int, LeafEntry] = field(default_factory=dict)  # by the seq of each LogAdopted: that first leaf
+    gathered: int = 0  # the size of the log's last head in the store log
 
     def claim(self, index: int) -> None:
         """The leaf at this log position is accounted for."""
-        if len(self.claimed) <= index // 8:
-            self.claimed.extend(bytes(index // 8 + 1 - len(self.claimed)))
-        self.claimed[index // 8] |= 1 << index % 8
+        _mark(self.claimed, index)
 
     def is_claimed(self, index: int) -> bool:
         """Whether a run accounts for the leaf."""
-        return index // 8 < len(self.claimed) and bool(self.claimed[index // 8] >> index % 8 & 1)
+        return _is_marked(self.claimed, index)
+
+    def is_reached(self, arrival: int) -> bool:
+        """Whether a run leads to the record with this arrival."""
+        return _is_marked(self.reached, arrival)
+
+
+def _mark(bits: bytearray, number: int) -> None:
+    if len(bits) <= number // 8:
+        bits.extend(bytes(number // 8 + 1 - len(bits)))
+    bits[number // 8] |= 1 << number % 8
+
+
+def _is_marked(bits: bytearray, number: int) -> bool:
+    return number // 8 < len(bits) and bool(bits[number // 8] >> number % 8 & 1)
 
 
 class Audit:
     """One check under way: its snapshot, what it found, what it counted, and the rows it still has to look up."""
 
-    def __init__(self, snapshot: Snapshot, setting: Setting, *, indexed: bool) -> None:
+    def __init__(self, snapshot: Snapshot, setting: Setting, *, indexed: bool, trust: Trust = NOTHING_BROUGHT) -> None:
         self.snapshot = snapshot
         self.setting = setting
+        self.trust = trust
         self.indexed = indexed  # whether the index tables are current and thus to be compared
         self.findings = Findings()
         self.tallies: dict[str, Tally] = {}
@@ -66,8 +86,13 @@ class Audit:
         self.corrected: dict[bytes, Standing] = {}  # what the records say, where a state row says otherwise
         self.agreed: Counter[str] = Counter()  # rows per table that are as the records say
         self.unknown_acts: Counter[str] = Counter()
+        self.searched: set[bytes] = set()  # runs that were searched for in the journal, since no lookup leads to them
+        self.lost_runs: set[bytes] = set()  # and those that were not, because there were too many
+        self.states_count_all = False  # whether the states count as many records as there are
         self.runs = self.records = self.bytes = self.effects = self.signatures = 0
+        self.reached = 0  # records that a run leads to
         self.leaf_index_max = 2 * snapshot.count(tables.LEAVES) + 1024  # no sound leaf is above it, also with some lost
+        self.arrival_bound = 2 * snapshot.count(tables.JOURNAL) + 1024  # nor a sound arrival above this
         self.signers = Signers(self)
         self._pending: list[tuple[Place, bytes, str, str | None, int | None]] = []
         self._forced: list[tuple[str, str, int, int]] = []
@@ -83,19 +108,44 @@ class Audit:
         tenant: str | None = None,
         run: str | None = None,
         seq: int | None = None,
+        arrival: int | None = None,
         place: Place | None = None,
         newer: bool = False,
     ) -> None:
-        """Report a finding; one that names a record and no other row is about the record's own row."""
-        if place is None and tenant is not None and run is not None and seq is not None:
-            place = (tables.JOURNAL, tables.record_key(tenant, run, seq))
+        """Report a finding; one that names an arrival and no other row is about the record's own row."""
+        if place is None and tenant is not None and arrival is not None:
+            place = record_place(tenant, arrival)
         table, key = place if place is not None else (None, None)
         self.findings.add(Finding(tenant, run, seq, table, key, what, newer))
 
-    def walk(self, table: str) -> Iterator[Row]:
-        """Every row of the table in key order, read in pages."""
-        lo = b""
-        while page := self.snapshot.scan(table, lo, None, PAGE_ROWS):
+    def reach(self, tenant: str, arrival: int) -> None:
+        """A run leads to the record with this arrival."""
+        tally = self.tally(tenant)
+        if arrival <= self.arrival_bound and not tally.is_reached(arrival):
+            _mark(tally.reached, arrival)
+            self.reached += 1
+
+    def arrival_of(self, tenant: str, run: str, seq: int) -> int | None:
+        """The arrival that the lookup gives for a record; None where it gives none."""
+        try:
+            [state] = self.snapshot.get_many([(tables.STATE, tables.run_key(tenant, run))])
+            standing = read_standing(tenant, run, state)
+            return arrivals_of(self.snapshot.get_many, {run: standing}, [(run, seq)])[0]
+        except Corrupt:
+            return None
+
+    def find(self, tenant: str, run: str, seq: int) -> tuple[int, bytes] | None:
+        """(arrival, row) of a record, along the lookup; None where that does not lead to the very record."""
+        arrival = self.arrival_of(tenant, run, seq)
+        if arrival is None:
+            return None
+        [value] = self.snapshot.get_many([record_place(tenant, arrival)])
+        return None if value is None or says_it_is(value) != (tenant, run, seq) else (arrival, value)
+
+    def walk(self, table: str, prefix: bytes = b"") -> Iterator[Row]:
+        """Every row of the table whose key begins so, in key order, read in pages."""
+        lo, hi = prefix, tables.prefix_end(prefix) if prefix else None
+        while page := self.snapshot.scan(table, lo, hi, PAGE_ROWS):
             yield from page
             lo = page[-1][0] + b"\0"
 
@@ -141,12 +191,15 @@ class Audit:
             elif record.kind == adoption.KIND:
                 origin, first = adoption.read_act(record)
                 self.tally(tenant).adopted = first, adoption.origin_value(seq, origin)
+                self.tally(tenant).adoptions[seq] = first
+            elif record.kind == restored.KIND:
+                restored.read_act(record)
             else:
                 self.unknown_acts[record.kind] += 1
         except Corrupt as error:
-            self.found(error.what, tenant=tenant, run=OPERATOR_RUN, seq=seq)
+            self.found(error.what, tenant=tenant, run=OPERATOR_RUN, seq=seq, arrival=record.arrival)
         except Refused as error:
-            self.found(str(error), tenant=tenant, run=OPERATOR_RUN, seq=seq)
+            self.found(str(error), tenant=tenant, run=OPERATOR_RUN, seq=seq, arrival=record.arrival)
 
     def _check_forced(self) -> None:
         """A forced lease leaves a lease row with at least its epoch, until the run is sealed."""
@@ -174,6 +227,15 @@ class Signers:
     def __init__(self, audit: Audit) -> None:
         self._audit = audit
         self._keys: dict[bytes, Ed25519PublicKey | None] = {}
+        self._noted: set[bytes] = set()
+
+    def judge(self, record: Record) -> None:
+        """The record must be signed as the auditor's trust demands, and its signature must be its signer's."""
+        if record.signer is not None and record.signature is not None:
+            self.check(record, record.signer, record.signature)
+        elif self._audit.trust.signatures_required:
+            what = "the record is not signed"
+            self._audit.found(what, tenant=record.tenant, run=record.run, seq=record.seq, arrival=record.arrival)
 
     def check(self, record: Record, signer: bytes, signature: bytes) -> None:
         """The signature must be that of the key which the record names."""
@@ -189,16 +251,27 @@ class Signers:
             key.verify(signature, signed_message(record.hash))
         except InvalidSignature:
             what = "the signature is not that of the signer's key over this record"
-            self._audit.found(what, tenant=record.tenant, run=record.run, seq=record.seq)
+            self._audit.found(what, tenant=record.tenant, run=record.run, seq=record.seq, arrival=record.arrival)
 
     def used(self, signer: bytes) -> bool:
         """Whether a record names this signer."""
-        return signer in self._keys
+        return signer in self._keys or signer in self._noted
+
+    def ids(self) -> tuple[bytes, ...]:
+        """The signers that records name."""
+        return tuple({*self._keys, *self._noted})
+
+    def note(self, signers: Iterable[bytes]) -> None:
+        """Records that were checked elsewhere name these signers."""
+        self._noted.update(signers)
 
     def _read(self, record: Record, signer: bytes) -> Ed25519PublicKey | None:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
         place = (tables.SIGNERS, signer)
+        if not self._audit.trust.trusts(signer):
+            what = "the record, and perhaps others, is signed with a key that was not given"
+            self._audit.found(what, tenant=record.tenant, run=record.run, seq=record.seq, place=place)
         value = self._audit.snapshot.get_many([place])[0]
         fault = "the signer's key is missing" if value is None else signer_fault(signer, value)
         if fault is None and value is not None:
@@ -212,6 +285,10 @@ def signer_fault(key: bytes, value: bytes) -> str | None:
     """Why this is no row of table `signers`, or None."""
     if len(value) != 33 or value[0] != ED25519:
         return "the row is no Ed25519 key"
+    try:
+        VerifierKey("signer", Algorithm.ED25519, value[1:])
+    except Malformed:
+        return "the row's key is none, or one of small order"
     return None if key == signer_id(value[1:]) else "the row's key is not the name of its public key"
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sealbook.indexes import case as case_index
-from sealbook.indexes.standing import EffectStatus, Facts, Standing, advance
-from sealbook.journal import adoption, anchoring, publishing, tables
+from sealbook.indexes.packing import u64
+from sealbook.indexes.standing import BLOCK_RECORDS, EffectStatus, Facts, Standing, advance
+from sealbook.journal import adoption, anchoring, heads, publishing, tables
 from sealbook.journal import lease as leases
 from sealbook.journal import requests as ask
 from sealbook.journal.admission import check_open, check_place, move_effect
@@ -36,6 +37,7 @@ from sealbook.journal.errors import (
 from sealbook.journal.identity import Identity
 from sealbook.journal.ids import OPERATOR_RUN, RESTORATION
 from sealbook.journal.lease import Lease
+from sealbook.journal.lookup import arrivals_of, block_of, block_place, record_place
 from sealbook.journal.overlay import Overlay
 from sealbook.journal.record import (
     ED25519,
@@ -46,17 +48,16 @@ from sealbook.journal.record import (
     Signer,
     Upcaster,
     chain_hash,
-    decode_record,
-    decode_row,
     encode_body,
     encode_row,
+    read_record,
     run_tag,
     signed_message,
     signer_id,
 )
 from sealbook.journal.requests import EFFECT_KINDS, Prepared
 from sealbook.journal.seals import Leaf, add_leaf, leaf_of, leaf_place
-from sealbook.journal.tables import EffectRow, LeaseRow, StoreRow
+from sealbook.journal.tables import EffectRow, LeaseRow, StoreRow, TenantRow
 
 Batch = Sequence[tuple[str, ask.Request]]  # (tenant, request)
 
@@ -109,14 +110,20 @@ def decide(batch: Batch, snapshot: Snapshot, moment: Moment, setting: Setting) -
     Pure: the same batch over the same snapshot at the same moment gives the same result.
     """
     overlay = Overlay(snapshot)
+    answers = decide_over(overlay, batch, moment, setting)
+    return overlay.writes(), answers
+
+
+def decide_over(overlay: Overlay, batch: Batch, moment: Moment, setting: Setting) -> list[Any]:
+    """The same over an overlay that knows some of the snapshot already; its `writes()` are the batch's."""
     places = [tables.STORE_PLACE]
     for tenant, request in batch:
-        places += _places(tenant, request)
+        places += _places(tenant, request, overlay)
     overlay.fetch(dict.fromkeys(places))
     store = StoreRow.decode(overlay.get(tables.STORE_PLACE))
     if not store.index_current:
         raise IndexStale
-    rules = _Rules(overlay, moment, setting, store.restoration)
+    rules = Rules(overlay, moment, setting, store.restoration)
     answers: list[Any] = []
     for tenant, request in batch:
         try:
@@ -126,17 +133,19 @@ def decide(batch: Batch, snapshot: Snapshot, moment: Moment, setting: Setting) -
             overlay.drop()
         else:
             overlay.enter()
-    return overlay.writes(), answers
+    return answers
 
 
-def _places(tenant: str, request: ask.Request) -> list[Place]:
+def _places(tenant: str, request: ask.Request, overlay: Overlay) -> list[Place]:
     """The rows that deciding the request will certainly read, so that they are read in one go."""
     if isinstance(request, ask.Group):
-        return [place for part in request.requests for place in _places(tenant, part)]
-    if isinstance(request, ask.KeepCheckpoint | ask.AnchorOpen | ask.AdoptLog):
+        return [place for part in request.requests for place in _places(tenant, part, overlay)]
+    if isinstance(request, ask.KeepCheckpoint | ask.AnchorOpen | ask.AdoptLog | ask.GatherHeads):
         return [(tables.TENANTS, tenant.encode())]
     key = tables.run_key(tenant, request.run)
-    places: list[Place] = [(tables.TENANTS, tenant.encode()), (tables.STATE, key), (tables.LEASES, key)]
+    places: list[Place] = []
+    if not overlay.knows(tenant, request.run):
+        places += [(tables.TENANTS, tenant.encode()), (tables.STATE, key), (tables.LEASES, key)]
     if isinstance(request, ask.Append):
         for entry in request.entries:
             if entry.effect is not None and entry.kind in EFFECT_KINDS:
@@ -144,7 +153,7 @@ def _places(tenant: str, request: ask.Request) -> list[Place]:
     return places
 
 
-class _Rules:
+class Rules:
     """One decider per kind of request, over the overlay of one batch."""
 
     def __init__(self, overlay: Overlay, moment: Moment, setting: Setting, restoration: int) -> None:
@@ -172,6 +181,8 @@ class _Rules:
                 return self._anchor(tenant, request.run)
             case ask.AnchorOpen():
                 return anchoring.anchor_open(self._overlay, tenant)
+            case ask.GatherHeads():
+                return heads.gather(self._overlay, self._setting.identity.lineage_id)
             case ask.RequestCancel():
                 return self._request_cancel(tenant, request)
             case ask.ForceLease():
@@ -225,7 +236,6 @@ class _Rules:
         counts = overlay.tenant(tenant)
         arrival, previous = counts.arrivals, None
         records: list[Record] = []
-        rows: dict[Place, bytes] = {}
         for entry in entries:
             seq, arrival = seq + 1, arrival + 1
             check_place(entry, seq, previous)
@@ -237,29 +247,31 @@ class _Rules:
                 raise InvalidInput(
                     "version", version, f"of kind {entry.kind}, which the upcaster states, is no version"
                 )
-            envelope = {
-                "v": version,
-                "tenant": tenant,
-                "run": run,
-                "seq": seq,
-                "epoch": epoch,
-                "at": at,
-                "kind": entry.kind,
-                "case": entry.case,
-                "effect": entry.effect,
-                "attempt": attempt,
-                "signer": signer,
-            }
-            if seq == 1:
-                envelope["journal"], envelope["salt"] = setting.identity.lineage_id, salt
-            body = encode_body(envelope, entry.data)
+            body = encode_body(
+                v=version,
+                tenant=tenant,
+                run=run,
+                seq=seq,
+                epoch=epoch,
+                at=at,
+                kind=entry.kind,
+                data=entry.data,
+                case=entry.case,
+                effect=entry.effect,
+                attempt=attempt,
+                signer=signer,
+                journal=setting.identity.lineage_id if seq == 1 else None,
+                salt=salt if seq == 1 else None,
+            )
             hash_ = chain_hash(prev, body)
             signature = None if signer is None else self._sign(hash_)
             row = Row(arrival, prev, hash_, signature, body)
-            rows[tables.JOURNAL, tables.record_key(tenant, run, seq)] = encode_row(row)
-            rows[tables.ARRIVALS, tables.number_key(tenant, arrival)] = tables.arrival_value(run, seq)
-            for table, key, value in case_index.rows(tenant, entry.case, run, seq):
-                rows[table, key] = value
+            overlay.insert(record_place(tenant, arrival), encode_row(row))
+            if entry.case is not None:
+                self._add_to_case(tenant, entry.case, run, seq)
+            if seq % BLOCK_RECORDS == 0:
+                assert standing is not None
+                overlay.insert(block_place(tenant, run, block_of(seq)), standing.recent_arrivals + u64(arrival))
             facts = Facts(
                 seq,
                 arrival,
@@ -299,10 +311,18 @@ class _Rules:
             )
             prev, previous = hash_, entry
         assert standing is not None and standing.head == prev
-        overlay.insert_all(rows)
         overlay.set_standing(standing)
-        overlay.set_tenant(tenant, counts._replace(arrivals=arrival))
+        overlay.set_tenant(tenant, TenantRow(arrival, *counts[1:]))
         return records, standing
+
+    def _add_to_case(self, tenant: str, case: str, run: str, seq: int) -> None:
+        place = case_index.place(tenant, case, run, seq)
+        value = self._overlay.get(place)
+        try:
+            moved = case_index.with_record(value, seq)
+        except ValueError as error:
+            raise Corrupt(f"a row of the case index is damaged: {error}", run, None, *place) from error
+        (self._overlay.insert if value is None else self._overlay.put)(place, moved)
 
     def _effect(
         self, tenant: str, run: str, entry: Prepared, seq: int
@@ -364,11 +384,11 @@ class _Rules:
             self._seal_concluded(standing)
 
     def _read(self, tenant: str, run: str, seq: int) -> Record:
-        value = self._overlay.get((tables.JOURNAL, tables.record_key(tenant, run, seq)))
-        if value is None:
-            raise Corrupt("the record is missing", run, seq)
-        row = decode_row(value, run, seq)
-        return decode_record(row, tenant=tenant, run=run, seq=seq, upcaster=self._setting.upcaster)
+        overlay = self._overlay
+        standings = {run: overlay.standing(tenant, run)}
+        [arrival] = arrivals_of(lambda places: list(map(overlay.get, places)), standings, [(run, seq)])
+        value = overlay.get(record_place(tenant, arrival))
+        return read_record(tenant, run, seq, arrival, value, self._setting.upcaster)
 
     # --- leases ----------------------------------------------------------------------------------------------------
 
@@ -377,9 +397,10 @@ class _Rules:
         standing = overlay.standing(tenant, run)
         if standing is not None and standing.sealed:
             raise RunSealed(run, standing.outcome or "")
+        before = overlay.lease(tenant, run)
         row = leases.acquire(
             run,
-            overlay.lease(tenant, run),
+            before,
             standing,
             owner=request.owner,
             ttl_ms=request.ttl_ms,
@@ -387,6 +408,8 @@ class _Rules:
             restoration=self._restoration,
         )
         overlay.set_lease(tenant, run, row)
+        if before is not None and before.owner:
+            overlay.take_over(tenant, run, before.epoch, row.epoch)
         granted[run] = row.epoch
         return leases.granted(tenant, run, row)
 
@@ -427,7 +450,7 @@ class _Rules:
             "epoch_before": row.epoch if row is not None else standing.epoch if standing is not None else 0,
             "epoch": epoch,
         }
-        self._operator_act(tenant, "LeaseForced", act, request.salt)
+        self.operator_act(tenant, "LeaseForced", act, request.salt)
         forced = LeaseRow("", epoch, 0, 0, leases.UNKNOWN_BOOT)
         overlay.set_lease(tenant, run, forced)
         return leases.granted(tenant, run, forced)
@@ -476,7 +499,7 @@ class _Rules:
     def _adopt_log(self, tenant: str, request: ask.AdoptLog) -> AdoptedLog:
         """Let the log go on under another origin, and record that it does."""
         act = adoption.begin_anew(self._overlay, tenant, request)
-        adoption.remember(self._overlay, self._operator_act(tenant, adoption.KIND, act, request.salt))
+        adoption.remember(self._overlay, self.operator_act(tenant, adoption.KIND, act, request.salt))
         return AdoptedLog(request.origin, self._overlay.tenant(tenant).leaves, request.old)
 
     def _leaf(self, standing: Standing) -> Leaf:
@@ -498,14 +521,14 @@ class _Rules:
             record = self._read(tenant, OPERATOR_RUN, int.from_bytes(value, "big"))
             return CancelAnswer(run, "already-requested", cancellation_of(record))
         act = {"run": run, "actor": request.actor, "reason": request.reason, "basis": request.basis}
-        record = self._operator_act(tenant, "CancelRequested", act, request.salt)
+        record = self.operator_act(tenant, "CancelRequested", act, request.salt)
         overlay.insert(place, record.seq.to_bytes(8, "big"))
         # A run that concluded without being final may be resumed, and must then find the request.
         if standing is not None and standing.concluded:
             return CancelAnswer(run, "concluded", cancellation_of(record), standing.outcome)
         return CancelAnswer(run, "unknown-run" if standing is None else "recorded", cancellation_of(record))
 
-    def _operator_act(self, tenant: str, kind: str, data: dict[str, Any], salt: bytes) -> Record:
+    def operator_act(self, tenant: str, kind: str, data: dict[str, Any], salt: bytes) -> Record:
         """One record of the tenant's own run, in the transaction that acts. That run has no lease."""
         epoch = self._restoration * RESTORATION
         standing = self._overlay.standing(tenant, OPERATOR_RUN)

@@ -1,14 +1,15 @@
 """Derive a store again from its record bytes and report every difference: the whole store, or one run of it.
 
-One snapshot, one pass. The tables whose keys begin with the run are walked side by side, run by run (`rederive`); the
-rows that records lead to elsewhere are looked up as they are met. Then each tenant's log is built again (`relog`), and
-tables that hold more rows than were looked up are walked to name the surplus (`surplus`).
+One snapshot, one pass. The tables whose keys begin with the run are walked side by side, run by run (`rederive`), and
+its records are found along the lookup (`retrace`); the rows that records lead to elsewhere are looked up as they are
+met. Then each tenant's log is built again (`relog`), and tables that hold more rows than were looked up are walked to
+name the surplus (`surplus`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from sealbook.indexes.registry import INDEX_TABLES
 from sealbook.journal import tables
@@ -18,40 +19,76 @@ from sealbook.journal.engine.port import Row, Snapshot
 from sealbook.journal.errors import Corrupt, NotFound, Refused
 from sealbook.journal.findings import CheckReport, Finding
 from sealbook.journal.identity import check_store_row
+from sealbook.journal.ids import STORE_LOG
+from sealbook.journal.leveled import Elsewhere, Progress, check_logs, check_records, hold_outside
+from sealbook.journal.levels import NOTHING_BROUGHT, Level, Trust, beyond
 from sealbook.journal.readopt import check_adoptions
 from sealbook.journal.rebatch import check_batches, check_surplus
 from sealbook.journal.recheckpoint import NOTHING_KEPT, Kept, check_checkpoints
 from sealbook.journal.rederive import StoredRun, derive
+from sealbook.journal.reheads import check_heads
 from sealbook.journal.relog import Logs, check_inclusion
+from sealbook.journal.retrace import name_strays, suspects
 from sealbook.journal.surplus import Surplus
 from sealbook.journal.tables import StoreRow, TenantRow
 
 __all__ = ["CheckReport", "Finding", "check_run", "check_store"]
 
-Progress = Callable[[int, int], None]  # (records checked, records in all)
 
-PAGE_RECORDS = 100  # records per scan: each may be 4 MiB
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a check is asked: how deep it goes, what the auditor brings, under which origins the logs are known; whom to
+    tell of progress, and who sweeps ranges of records elsewhere, at a level below `deep`."""
 
+    level: Level = Level.DEEP
+    trust: Trust = NOTHING_BROUGHT
+    base: str = "sealbook"
+    store_origin: str | None = None
+    progress: Progress | None = None
+    elsewhere: Elsewhere | None = None
+
+
+UNANCHORED = (
+    "completeness and age: without an outside checkpoint, an older copy of the store, or one cut off, looks the same"
+)
+AFTER_ANCHORS = "what followed the outside checkpoints, and the ends of runs that no leaf below them attests"
 NEVER_CHECKED = (
-    "completeness and age: without an outside checkpoint, an older copy of the store, or one cut off, looks the same",
-    "the order between runs: no hash covers an arrival",
-    "whether signatures are those of people whom you trust: only their arithmetic is checked",
     "removed lease rows: a run that was leased and has no lease row looks like one that never was",
     "forged lease rows, checkpoint signatures and store row: their checksums find damage only",
     "times: `at` is the clock of the machine that wrote",
 )
 
 
-def check_store(snapshot: Snapshot, setting: Setting, *, progress: Progress | None = None) -> CheckReport:
-    """Check everything that the snapshot holds. Damage is in the report; only a failing engine raises."""
+def check_store(snapshot: Snapshot, setting: Setting, asked: Asked = Asked()) -> CheckReport:
+    """Check what the snapshot holds, as deep as is asked. Damage is in the report; only a failing engine raises."""
     row, fault = _store_row(snapshot, setting)
-    audit = Audit(snapshot, setting, indexed=row is None or row.index_current)
+    audit = Audit(snapshot, setting, indexed=row is None or row.index_current, trust=asked.trust)
     if fault is not None:
         audit.found(fault, place=tables.STORE_PLACE)
+    if asked.level is Level.DEEP:
+        sizes = _derive_all(audit, asked.progress)
+    else:
+        check_records(audit, asked.level, asked.progress, asked.elsewhere)
+        sizes = check_logs(audit) if asked.level >= Level.LOG else {}
+        if asked.level >= Level.SIGNATURES:
+            _check_signers(audit)
+    agreed: list[str] = []
+    more: list[str] = []
+    if asked.level >= Level.LOG:
+        agreed, more = hold_outside(audit, asked.base, asked.store_origin, sizes)
+    tenants = sizes.keys() - {STORE_LOG} if asked.level >= Level.LOG else audit.tallies.keys()
+    report = _report(audit, asked, tuple(more), sum(sizes.values()), len(tenants))
+    return replace(report, agreed=tuple(agreed))
+
+
+def _derive_all(audit: Audit, progress: Progress | None) -> dict[str, int]:
+    """Derive everything again; the sizes of the logs."""
     _check_runs(audit, progress)
+    name_strays(audit, lambda tenant, run: _derive_from_records(audit, tenant, run))
     audit.flush()
     check_batches(audit)
     check_adoptions(audit)
+    check_heads(audit)
     sizes = Logs(audit).check()
     audit.flush()
     Surplus(audit, sizes).check()
@@ -61,13 +98,15 @@ def check_store(snapshot: Snapshot, setting: Setting, *, progress: Progress | No
     for key, _ in audit.walk(tables.STORE):
         if key != tables.STORE_PLACE[1]:
             audit.found("the row belongs to nothing", place=(tables.STORE, key))
-    return _report(audit, (), sum(sizes.values()), len(sizes))
+    return sizes
 
 
-def check_run(snapshot: Snapshot, setting: Setting, tenant: str, run: str) -> CheckReport:
+def check_run(
+    snapshot: Snapshot, setting: Setting, tenant: str, run: str, trust: Trust = NOTHING_BROUGHT
+) -> CheckReport:
     """Check one run, and that the log holds its leaves. `NotFound` when nothing says that the run has records."""
     row, fault = _store_row(snapshot, setting)
-    audit = Audit(snapshot, setting, indexed=row is None or row.index_current)
+    audit = Audit(snapshot, setting, indexed=row is None or row.index_current, trust=trust)
     if fault is not None:
         audit.found(fault, place=tables.STORE_PLACE)
     key = tables.run_key(tenant, run)
@@ -81,11 +120,12 @@ def check_run(snapshot: Snapshot, setting: Setting, tenant: str, run: str) -> Ch
     audit.flush()
     check_inclusion(audit, tenant, run, derived.leaves, derived.batched)
     others = [
-        "other runs, the rest of the log, requests to cancel this run, and rows that no record of this run leads to"
+        "other runs, the rest of the log, requests to cancel this run, and rows that no record of this run leads to",
+        "whether there are records of this run that its state does not count",
     ]
     if len(derived.batched) > 1:
         others.append(f"whether {len(derived.batched) - 1} earlier anchor batches of the run give their leaves")
-    return _report(audit, tuple(others), len(derived.leaves) + len(derived.batched), 1)
+    return _report(audit, Asked(trust=trust), tuple(others), len(derived.leaves) + len(derived.batched), 1)
 
 
 def _store_row(snapshot: Snapshot, setting: Setting) -> tuple[StoreRow | None, str | None]:
@@ -98,9 +138,9 @@ def _store_row(snapshot: Snapshot, setting: Setting) -> tuple[StoreRow | None, s
     return row, None
 
 
-def _report(audit: Audit, also_not_checked: tuple[str, ...], leaves: int, tenants: int) -> CheckReport:
-    not_checked = [*NEVER_CHECKED, *also_not_checked]
-    if not audit.indexed:
+def _report(audit: Audit, asked: Asked, also_not_checked: tuple[str, ...], leaves: int, tenants: int) -> CheckReport:
+    not_checked = [*_never_checked(asked), *also_not_checked, *beyond(asked.level)]
+    if asked.level is Level.DEEP and not audit.indexed:
         not_checked.append("the indexes: they are stale, run reindex")
     if audit.unsure:
         runs = "1 run" if len(audit.unsure) == 1 else f"{len(audit.unsure)} runs"
@@ -121,17 +161,32 @@ def _report(audit: Audit, also_not_checked: tuple[str, ...], leaves: int, tenant
         effects=audit.effects,
         index_rows=sum(audit.agreed[table] for table in INDEX_TABLES),
         signatures=audit.signatures,
+        level=asked.level,
     )
+
+
+def _never_checked(asked: Asked) -> Iterator[str]:
+    """What a store alone can never show, less what the auditor brought."""
+    trust = asked.trust
+    if not trust.checkpoints:
+        yield UNANCHORED
+    else:
+        yield AFTER_ANCHORS
+    yield "the order between runs: no hash covers an arrival"
+    if trust.public_keys is None:
+        yield "whether signatures are those of people whom you trust: only their arithmetic is checked"
+    yield from NEVER_CHECKED
 
 
 # --- run by run --------------------------------------------------------------------------------------------------
 
 
 def _check_runs(audit: Audit, progress: Progress | None) -> None:
+    suspected = suspects(audit)
     lanes = _Lanes(audit)
     total, told = audit.snapshot.count(tables.JOURNAL), 0
     while (key := lanes.next_run()) is not None:
-        derive(audit, lanes.take(key))
+        derive(audit, lanes.take(key, suspect=key in suspected))
         if progress is not None and audit.records - told >= PAGE_ROWS:
             told = audit.records
             progress(told, total)
@@ -139,17 +194,22 @@ def _check_runs(audit: Audit, progress: Progress | None) -> None:
         progress(audit.records, total)
 
 
+def _derive_from_records(audit: Audit, tenant: str, run: str) -> None:
+    """Derive a run of which nothing but records is stored."""
+    derive(audit, StoredRun(tenant, run, tables.run_key(tenant, run), None, None, [], [], [], suspect=True))
+
+
 class _Lanes:
     """The tables whose keys begin with tenant 00 run, side by side: of the whole store, or of one run."""
 
     def __init__(self, audit: Audit, only: bytes | None = None) -> None:
-        self._records = _Lane(audit, tables.JOURNAL, 8, only)
+        self._blocks = _Lane(audit, tables.ARRIVALS, 8, only)
         self._states = _Lane(audit, tables.STATE, None, only)
         self._leases = _Lane(audit, tables.LEASES, None, only)
         self._positions = _Lane(audit, tables.POSITIONS, 8, only)
         self._batched = _Lane(audit, tables.BATCHED, 8, only)
         self._effects = _Lane(audit, tables.EFFECTS, 32, only)
-        self._all = (self._records, self._states, self._leases, self._positions, self._batched, self._effects)
+        self._all = (self._blocks, self._states, self._leases, self._positions, self._batched, self._effects)
 
     def next_run(self) -> bytes | None:
         """The key of the next run that has a row in any of the tables."""
@@ -159,20 +219,22 @@ class _Lanes:
         """Whether nothing but a lease row stands under the next run."""
         return all(lane.run is None for lane in self._all if lane is not self._leases)
 
-    def take(self, key: bytes) -> StoredRun:
-        """The rows of this run. Its records must be read before the next run is asked for."""
+    def take(self, key: bytes, *, suspect: bool = False) -> StoredRun:
+        """The rows of this run; those of the lookup are read again where they are followed (`retrace`)."""
         tenant, run = tables.split_run_key(key)
+        for _ in self._blocks.rows(key):
+            pass
         states, leases = [list(lane.rows(key)) for lane in (self._states, self._leases)]
         return StoredRun(
             tenant,
             run,
             key,
-            self._records.pages(key),
             states[0][1] if states else None,
             leases[0][1] if leases else None,
             list(self._positions.rows(key)),
             list(self._batched.rows(key)),
             list(self._effects.rows(key)),
+            suspect,
         )
 
 
@@ -183,7 +245,6 @@ class _Lane:
         self._audit, self._table, self._tail_bytes = audit, table, tail_bytes
         self._length = 0 if tail_bytes is None else tail_bytes + 1
         self._prefix = b""  # of the run that `run` names, up to its tail
-        self._page_rows = PAGE_RECORDS if table == tables.JOURNAL else PAGE_ROWS
         lo, hi = (b"", None) if only is None else (only, only + b"\0")
         if only is not None and tail_bytes is not None:
             lo, hi = only + b"\0", only + b"\1"
@@ -200,17 +261,12 @@ class _Lane:
             self._advance()
             yield row
 
-    def pages(self, run: bytes) -> Iterator[list[Row]]:
-        """The same, in lists of bounded length."""
-        while page := list(islice(self.rows(run), self._page_rows)):
-            yield page
-
     def _advance(self) -> None:
         """Step to the next row whose key is one of this table; the others are findings."""
         while True:
             row = next(self._rows, None)
             if row is None:
-                page = self._audit.snapshot.scan(self._table, self._lo, self._hi, self._page_rows)
+                page = self._audit.snapshot.scan(self._table, self._lo, self._hi, PAGE_ROWS)
                 if not page:
                     self.run = None
                     return
@@ -244,9 +300,10 @@ class _Lane:
 def _check_tenants(audit: Audit, sizes: dict[str, int], kept: dict[str, Kept]) -> None:
     """Each tenant's counts, against its records, its log and its checkpoints."""
     missing = {}
-    for tenant, tally in audit.tallies.items():
-        counted = kept.get(tenant, NOTHING_KEPT)
-        row = TenantRow(tally.records + tally.lost, sizes.get(tenant, 0), *counted, batch=tally.batch)
+    for tenant in {**audit.tallies, **kept}:
+        tally, counted = audit.tally(tenant), kept.get(tenant, NOTHING_KEPT)
+        records, size = tally.records + tally.lost, sizes.get(tenant, 0)
+        row = TenantRow(records, size, *counted, batch=tally.batch, gathered=tally.gathered)
         if row != TenantRow():
             missing[tenant.encode()] = row
     for key, value in audit.walk(tables.TENANTS):

@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+MISMATCH_CHARACTERS_MAX = 160  # of each side: two of them are a line that people can still read
+
 
 class SealbookError(Exception):
     """The root of every error that the journal raises on purpose."""
@@ -109,15 +111,19 @@ class TooLarge(Refused):
 
 @dataclass(eq=False)
 class Fenced(Refused):
-    """The caller's epoch is not the current one: another owner has taken over, or the epoch was never issued."""
+    """The caller's epoch is not the current one: another owner has taken over, or the epoch was never issued.
+
+    `reason` is how a leased run learned that its lease is lost, which may be before anybody has taken over.
+    """
 
     run: str
     held: int
     current: int
+    reason: str = ""
 
     def __str__(self) -> str:
-        run = printable(self.run)
-        return f"{run}: epoch {self.held} is fenced, the current epoch is {self.current}: acquire the lease anew"
+        why = self.reason or f"the current epoch is {self.current}"
+        return f"{printable(self.run)}: epoch {self.held} is fenced, {why}: acquire the lease anew"
 
 
 @dataclass(eq=False)
@@ -250,27 +256,85 @@ class Conflict(Refused):
 
 @dataclass(eq=False)
 class Mismatch(Refused):
-    """What the caller states differs from what is recorded. Both are shown."""
+    """What the caller states differs from what is recorded. Both are shown.
+
+    `seq` is the record that a run's body departs from, where it is one.
+    """
 
     run: str
     what: str
     stated: object
     recorded: object
+    seq: int | None = None
 
     def __str__(self) -> str:
-        return f"{printable(self.run)}: {self.what} is {shown(self.recorded)}, not {shown(self.stated)}"
+        recorded, stated = (shown(value, MISMATCH_CHARACTERS_MAX) for value in (self.recorded, self.stated))
+        return f"{printable(self.run)}: {self.what} is {recorded}, not {stated}"
 
 
 @dataclass(eq=False)
 class InDoubt(Refused):
-    """An effect was started and its end is not recorded: a human, or a check of the world, must decide."""
+    """An effect was started and its end is not recorded: a human, or a check of the world, must decide.
+
+    A function that cannot tell whether its effect happened raises `InDoubt(reason=…)`; its run fills in the rest.
+    """
+
+    run: str = ""
+    effect: str = ""
+    attempt: int = 0
+    reason: str = ""
+
+    def __str__(self) -> str:
+        why = f" ({printable(self.reason)})" if self.reason else ""
+        effect = f"attempt {self.attempt} of effect {self.effect[:16]}…"
+        return f"{printable(self.run)}: {effect} is in doubt{why}: reconcile it"
+
+
+@dataclass(eq=False)
+class KeyRequired(Refused):
+    """A step of a run's body that only its place could name, while an effect of the run is under way.
+
+    Tasks do not take turns in the same order twice, so such a step needs a key of its own.
+    """
+
+    run: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{printable(self.run)}: {self.what} needs key=, because another effect of the run is under way"
+
+
+@dataclass(eq=False)
+class RecordedFailure(Refused):
+    """An effect failed when the run was executed before, and the run went on from there: the failure is handed back.
+
+    It is also of the recorded type, where that is an exception whose module is loaded, so that the same `except`
+    catches it. `error` is the name of that type.
+    """
 
     run: str
     effect: str
     attempt: int
+    error: str
+    message: str
 
     def __str__(self) -> str:
-        return f"{printable(self.run)}: attempt {self.attempt} of effect {self.effect[:16]}… is in doubt: reconcile it"
+        effect = f"attempt {self.attempt} of effect {self.effect[:16]}…"
+        what = f"{self.error}: {self.message}" if self.message else self.error
+        return f"{printable(self.run)}: {effect} failed when it was recorded ({printable(what)})"
+
+
+@dataclass(eq=False)
+class RestoredRun(Refused):
+    """The run was open when its store was exported: what it did afterwards, and with which effects, is not known.
+
+    Nobody writes to it until an operator who knows, or can find out, forces its lease (behaviour D14).
+    """
+
+    run: str
+
+    def __str__(self) -> str:
+        return f"{printable(self.run)}: was open when the store was restored: what it did meanwhile is not known"
 
 
 @dataclass(eq=False)
@@ -289,6 +353,16 @@ class Closed(Refused):
 
     def __str__(self) -> str:
         return "the journal is closed: open it again"
+
+
+@dataclass(eq=False)
+class WrongLoop(Refused):
+    """An asynchronous journal belongs to the event loop that enters it, and was used outside of it, or before."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"the journal is not this event loop's: {self.reason}"
 
 
 @dataclass(eq=False)

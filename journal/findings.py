@@ -9,8 +9,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sealbook.journal.errors import key_text
+from sealbook.journal.levels import Level
 
 FINDINGS_MAX = 1000  # kept of damage, and as many again of records of a newer version
+
+NEWER = "a newer build wrote it: no damage, and not judged here"
+CONTRADICTED = "what was seen elsewhere, or what should be there, contradicts the store"
+_RECORD = "this record, or that it stands here, cannot be believed; nor can what follows from it"
+_DECIDES = "appends decide by this row: it may admit what it must refuse, or the reverse; the records are unharmed"
+_LISTED = "listings show it wrongly; records and proofs are unharmed, and `reindex` builds it again"
+_LOG = "the log is not what it was when it was built: proofs from it fail, or attest something else"
+_LEASED = "who may append, under which epoch, cannot be believed"
+_MEANINGS = {
+    "journal": _RECORD,
+    "arrivals": _DECIDES,
+    "state": _DECIDES,
+    "effects": _DECIDES,
+    "admissions": _DECIDES,
+    "tenants": "what the tenant has is counted wrongly: records or leaves came or went past the store",
+    "cancels": "a request to cancel is lost, or nobody made it",
+    "leases": _LEASED,
+    "leaves": _LOG,
+    "positions": _LOG,
+    "nodes": _LOG,
+    "batches": _LOG,
+    "batched": _LOG,
+    "heads": _LOG,
+    "origins": "the log goes by another name than its records say",
+    "checkpoints": "what was signed and what the log has become are not the same history",
+    "signers": "signatures under this key prove nothing",
+    "store": "the store does not know itself: stop writing, restore from a copy",
+    **dict.fromkeys(("activity", "cases", "outcome", "source", "waiting"), _LISTED),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +59,11 @@ class Finding:
     what: str
     newer: bool = False
 
+    @property
+    def means(self) -> str:
+        """What the finding means for whoever relies on the store."""
+        return NEWER if self.newer else _MEANINGS.get(self.table or "", CONTRADICTED)
+
     def __str__(self) -> str:
         place = [] if self.tenant is None else [f"tenant {self.tenant}"]
         if self.run is not None:
@@ -45,7 +80,8 @@ class CheckReport:
     """What a check found, how much it looked at, and what it could not check.
 
     `findings_more` counts the findings beyond those kept. `runs` counts chains, the store's own (`~tenant`) included;
-    `bytes` those of the record rows; `index_rows` the rows of all indexes that agree with the records.
+    `bytes` those of the record rows; `index_rows` the rows of all indexes that agree with the records. `level` is how
+    deep it went, and `agreed` has a line for each outside checkpoint that the logs agree with.
     """
 
     findings: tuple[Finding, ...]
@@ -59,6 +95,8 @@ class CheckReport:
     effects: int
     index_rows: int
     signatures: int
+    level: Level = Level.DEEP
+    agreed: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -89,7 +89,10 @@ def parse_identity(text: bytes, engine_format: int) -> Identity:
     if identity.format > FORMAT:
         raise UnknownVersion(f"the store has format {identity.format}, this build reads {FORMAT}: use a newer build")
     if identity.format < FORMAT:
-        raise WrongFormat(f"the store has format {identity.format}, this build reads {FORMAT}: migrate it")
+        raise WrongFormat(
+            f"the store has format {identity.format}, this build reads {FORMAT}: read it with the build that wrote it,"
+            " and go on in a new store"
+        )
     if identity.engine_format != engine_format:
         raise WrongFormat(f"the store's engine format is {identity.engine_format}, this build's is {engine_format}")
     return identity

@@ -32,6 +32,7 @@ TTL_MS_MIN = 1_000
 TTL_MS_MAX = 10 * 365 * 86_400_000  # ten years; keeps now + ttl far below any overflow (A47)
 
 OPERATOR_RUN = "~tenant"  # the store's own record of operator acts on a tenant
+STORE_LOG = "~store"  # stands in keys where a tenant's name would, and is none: the store log's rows
 
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _KIND = re.compile(r"(?:[A-Za-z][A-Za-z0-9_-]*\.)*[A-Z][A-Za-z0-9]{0,63}", re.ASCII)
@@ -43,6 +44,11 @@ def check_tenant(name: object) -> str:
     if not isinstance(name, str) or not _TENANT.fullmatch(name):
         raise InvalidName("tenant", name, "must be 1 to 64 of A-Z a-z 0-9 . _ - and begin with a letter or digit")
     return name
+
+
+def check_log(name: object) -> str:
+    """The name of a log, as it stands in keys: a tenant's, or that of the store log."""
+    return STORE_LOG if name == STORE_LOG else check_tenant(name)
 
 
 def check_run(name: object) -> str:

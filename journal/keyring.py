@@ -210,9 +210,16 @@ class Keyring:
         with self._holding(key.name):
             pem, promise = self._private_half(key), self.published(key)
             target = Path(to)
-            if promise is not None:
-                private_files.write_new_file(keyfile.published_path(target), published.encode(promise))
-            private_files.write_new_file(target, pem)
+            if promise is None:
+                private_files.write_new_file(target, pem)
+                return
+            beside = keyfile.published_path(target)
+            private_files.write_new_file(beside, published.encode(promise))  # first: no key without its promise
+            try:
+                private_files.write_new_file(target, pem)
+            except BaseException:
+                beside.unlink()
+                raise
 
     # --- signing ---------------------------------------------------------------------------------------------------
 

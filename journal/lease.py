@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sealbook.indexes.standing import Standing
 from sealbook.journal.engine.port import Moment
-from sealbook.journal.errors import Fenced, InvalidInput, LeaseHeld, LeaseNotHeld
+from sealbook.journal.errors import Fenced, InvalidInput, LeaseHeld, LeaseNotHeld, RestoredRun
 from sealbook.journal.ids import EPOCH_MAX, RESTORATION
 from sealbook.journal.tables import LeaseRow
 
@@ -65,6 +65,8 @@ def fence(run: str, epoch: int, row: LeaseRow | None, standing: Standing | None,
     if row is not None:
         if epoch != row.epoch:
             raise Fenced(run, epoch, row.epoch)
+        if is_restored(row):
+            raise RestoredRun(run)
         return
     highest = next_epoch(run, row, standing, restoration)
     lowest = highest if standing is None else standing.epoch
@@ -82,7 +84,10 @@ def acquire(
     moment: Moment,
     restoration: int,
 ) -> LeaseRow:
-    """The row of a new lease. `LeaseHeld` while one is live, also for its own owner: acquiring never renews (A80)."""
+    """The row of a new lease. `LeaseHeld` while one is live, also for its own owner: acquiring never renews (A80).
+    `RestoredRun` for a run that was open when its store was restored, until an operator has forced its lease."""
+    if row is not None and is_restored(row):
+        raise RestoredRun(run)
     if row is not None and (remaining := remaining_ms(row, moment)):
         raise LeaseHeld(run, row.owner, row.epoch, remaining)
     epoch = next_epoch(run, row, standing, restoration)
@@ -107,3 +112,13 @@ def renew(run: str, row: LeaseRow | None, *, owner: str, epoch: int, ttl_ms: int
 def released(epoch: int) -> LeaseRow:
     """The row of a lease that nobody holds. The epoch stays, so that it is never issued again (A85)."""
     return LeaseRow("", epoch, 0, 0, UNKNOWN_BOOT)
+
+
+def restored(restoration: int) -> LeaseRow:
+    """The row of an open run in a store that has just been restored: under an epoch that no lease is issued with."""
+    return released(restoration * RESTORATION)
+
+
+def is_restored(row: LeaseRow) -> bool:
+    """Whether it is that row still, which forcing the lease replaces (behaviour D14)."""
+    return row.epoch >= RESTORATION and row.epoch % RESTORATION == 0

@@ -6,7 +6,7 @@ and a witness knows a log by its origin alone: two logs under one origin would b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sealbook.journal.errors import InvalidInput, Refused, shown
@@ -49,15 +49,23 @@ def tenant_origin(base: str, tenant: str) -> str:
     return check_origin(base if tenant == DEFAULT_TENANT else f"{base}/{tenant}")
 
 
-def tenant_origins(base: str, tenants: Iterable[str], *, store_log: str | None = None) -> dict[str, str]:
-    """The origin of each tenant's log. `store_log` is the origin of the log of tenant heads, where there is one:
-    `OriginsCoincide` when it equals a tenant's or when a tenant's begins with it."""
+def tenant_origins(base: str, tenants: Iterable[str]) -> dict[str, str]:
+    """The origin of each tenant's log; `OriginsCoincide` when two would share one."""
     origins = {tenant: tenant_origin(base, tenant) for tenant in tenants}
     holders: dict[str, str] = {}
     for tenant, origin in origins.items():
         if origin in holders:
             raise OriginsCoincide(origin, f"tenant {holders[origin]}", f"tenant {tenant}")
         holders[origin] = tenant
-        if store_log is not None and origin.startswith(check_origin(store_log)):
-            raise OriginsCoincide(store_log, "the log of tenant heads", f"tenant {tenant}")
     return origins
+
+
+def check_store_origin(origin: object, base: str, adopted: Mapping[str, str]) -> str:
+    """The store log's origin. `OriginsCoincide` when it and that of any tenant's log, be it one to come, are the same
+    or one begins with the other. `adopted` are the origins under which tenants' logs went on."""
+    origin = check_origin(origin)
+    # Every tenant's origin begins with the base, which is that of the tenant `default`.
+    for tenant, theirs in {DEFAULT_TENANT: base, **adopted}.items():
+        if origin.startswith(theirs) or theirs.startswith(origin):
+            raise OriginsCoincide(origin, "the store log", f"tenant {tenant}")
+    return origin

@@ -6,7 +6,6 @@ to a caller's loop. Whatever is unreadable or foreign is `Corrupt`, named by its
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -17,13 +16,18 @@ from sealbook.indexes.registry import rows as index_rows
 from sealbook.indexes.standing import Standing
 from sealbook.journal import tables
 from sealbook.journal.engine.port import Moment, Place, Row, Snapshot
-from sealbook.journal.errors import Corrupt, InvalidCursor, NotFound
+from sealbook.journal.errors import Corrupt, InvalidCursor, InvalidName, NotFound
+from sealbook.journal.ids import check_run
 from sealbook.journal.lease import remaining_ms
+from sealbook.journal.lookup import arrivals_between, arrivals_of, record_place
 from sealbook.journal.overlay import read_standing
-from sealbook.journal.record import GENESIS, Head, Record, Upcaster, decode_record, decode_row
-from sealbook.journal.tables import EffectRow, LeaseRow
+from sealbook.journal.record import GENESIS, Head, Record, Upcaster, read_record, says_it_is
+from sealbook.journal.tables import EffectRow, LeaseRow, TenantRow
 
 T = TypeVar("T")
+
+NAMED = {"case": case.TABLE, "source": source.TABLE, "outcome": outcome.TABLE}  # whose rows begin with a name
+CASE_ROWS = 100  # of the case index per scan, at most: each speaks of up to 64 records
 
 
 class Page(list[T], Generic[T]):
@@ -96,61 +100,79 @@ def run_records(snapshot: Snapshot, upcaster: Upcaster, tenant: str, run: str, s
     """At most `limit` records of the run from seq `start` on, each checked against its hash and its neighbour's."""
     standing = stored_standing(snapshot, tenant, run)
     start = max(1, start)
-    count = 0 if standing is None else standing.records
-    lo, hi = tables.record_key(tenant, run, start), tables.record_key(tenant, run, 2**64 - 1)
-    page = snapshot.scan(tables.JOURNAL, lo, hi, limit)
-    if len(page) != max(0, min(limit, count - start + 1)):
-        raise Corrupt(f"records are missing or surplus: the state counts {count}", run, start + len(page))
+    if standing is None or limit < 1 or start > standing.records:
+        return Part([], None)
+    last = min(standing.records, start + limit - 1)
+    arrivals = arrivals_between(snapshot.get_many, standing, start, last)
+    values = snapshot.get_many([record_place(tenant, arrival) for arrival in arrivals])
     records: list[Record] = []
-    for seq, (key, value) in enumerate(page, start):
-        if key != tables.record_key(tenant, run, seq):
-            raise Corrupt("the record is missing", run, seq)
-        record = _record(tenant, run, seq, value, upcaster)
-        if records and record.prev != records[-1].hash:
+    prev = None
+    for seq, arrival, value in zip(range(start, last + 1), arrivals, values, strict=True):
+        record = read_record(tenant, run, seq, arrival, value, upcaster)
+        if prev is not None and record.prev != prev:
             raise Corrupt("the record does not follow the one before it", run, seq)
         records.append(record)
-    last = start + len(records) - 1
-    if standing is not None and records and last == count and records[-1].hash != standing.head:
+        prev = record.hash
+    if last == standing.records and prev != standing.head:
         raise Corrupt("the run's state does not agree with its last record", run, last)
-    return Part(records, u64(last) if last < count and records else None)
+    return Part(records, u64(last) if last < standing.records else None)
 
 
 def records_at(snapshot: Snapshot, upcaster: Upcaster, tenant: str, places: Sequence[tuple[str, int]]) -> list[Record]:
-    """The records at these (run, seq); `Corrupt` for one that is missing, since an index or arrival names it."""
-    keys: list[Place] = [(tables.JOURNAL, tables.record_key(tenant, run, seq)) for run, seq in places]
-    records = []
-    for (run, seq), value in zip(places, snapshot.get_many(keys), strict=True):
-        if value is None:
-            raise Corrupt("the record is missing", run, seq)
-        records.append(_record(tenant, run, seq, value, upcaster))
-    return records
-
-
-def _record(tenant: str, run: str, seq: int, value: bytes, upcaster: Upcaster) -> Record:
-    return decode_record(decode_row(value, run, seq), tenant=tenant, run=run, seq=seq, upcaster=upcaster)
+    """The records at these (run, seq); `Corrupt` for one that is missing, since something names it."""
+    runs = list(dict.fromkeys(run for run, _ in places))
+    found = dict(zip(runs, _stored_standings(snapshot, tenant, runs), strict=True))
+    arrivals = arrivals_of(snapshot.get_many, found, places)
+    values = snapshot.get_many([record_place(tenant, arrival) for arrival in arrivals])
+    return [
+        read_record(tenant, run, seq, arrival, value, upcaster)
+        for (run, seq), arrival, value in zip(places, arrivals, values, strict=True)
+    ]
 
 
 def history(
     snapshot: Snapshot, upcaster: Upcaster, tenant: str, start: int | None, limit: int, reverse: bool
 ) -> Part[Record]:
-    """Records of all runs in arrival order from arrival `start` on, or backwards from it."""
+    """Records of all runs in arrival order from arrival `start` on, or backwards from it. Arrivals have no gaps."""
+    counts = TenantRow.decode(tenant, snapshot.get_many([(tables.TENANTS, tenant.encode())])[0])
     prefix = text(tenant)
     lo, hi = prefix, tables.prefix_end(prefix)
     if start is not None:
         lo, hi = (prefix, prefix + u64(start + 1)) if reverse else (prefix + u64(start), hi)
-    page, more = _scan(snapshot, tables.ARRIVALS, lo, hi, limit, reverse)
-    places, arrivals = [], []
-    for key, value in page:
+    page, more = _scan(snapshot, tables.JOURNAL, lo, hi, limit, reverse)
+    if reverse:
+        expected = range(counts.arrivals if start is None else min(start, counts.arrivals), 0, -1)
+    else:
+        expected = range(1 if start is None else max(1, start), counts.arrivals + 1)
+    if len(page) != max(0, min(limit, len(expected))) or more != (limit < len(expected) and limit > 0):
+        what = f"records are missing or surplus: the tenant's row counts {counts.arrivals}"
+        raise Corrupt(what, None, None, tables.JOURNAL, page[-1][0] if page else lo)
+    records = []
+    for arrival, (key, value) in zip(expected, page, strict=False):
+        place = (tables.JOURNAL, prefix + u64(arrival))
+        if key != place[1]:
+            raise Corrupt("the record is missing", None, None, *place)
         try:
-            arrivals.append(tables.split_number_key(key)[1])
-            places.append(tables.split_arrival_value(value))
-        except ValueError as error:
-            raise Corrupt(f"the arrival is damaged: {error}", None, None, tables.ARRIVALS, key) from error
-    records = records_at(snapshot, upcaster, tenant, places)
-    for arrival, record in zip(arrivals, records, strict=True):
-        if record.arrival != arrival:
-            raise Corrupt(f"arrival {arrival} names it, its row says {record.arrival}", record.run, record.seq)
-    return Part(records, u64(arrivals[-1]) if more else None)
+            records.append(read_record(tenant, None, None, arrival, value, upcaster))
+        except Corrupt as error:
+            if error.run is None:
+                error.run, error.seq = _whose(snapshot, tenant, arrival, value)
+                error.table, error.key = place
+            raise
+    return Part(records, u64(records[-1].arrival) if more else None)
+
+
+def _whose(snapshot: Snapshot, tenant: str, arrival: int, value: bytes) -> tuple[str | None, int | None]:
+    """(run, seq) of a damaged row, when the lookup bears out what the row says that it is."""
+    match says_it_is(value):
+        case (_, str() as run, int() as seq):
+            try:
+                found = {run: stored_standing(snapshot, tenant, check_run(run))}
+                if arrivals_of(snapshot.get_many, found, [(run, seq)]) == [arrival]:
+                    return run, seq
+            except (Corrupt, InvalidName):
+                pass
+    return None, None
 
 
 # --- standings ----------------------------------------------------------------------------------------------------
@@ -159,6 +181,11 @@ def history(
 def stored_standing(snapshot: Snapshot, tenant: str, run: str) -> Standing | None:
     """The run's standing from its state row alone."""
     return read_standing(tenant, run, snapshot.get_many([(tables.STATE, tables.run_key(tenant, run))])[0])
+
+
+def _stored_standings(snapshot: Snapshot, tenant: str, runs: Sequence[str]) -> list[Standing | None]:
+    states = snapshot.get_many([(tables.STATE, tables.run_key(tenant, run)) for run in runs])
+    return [read_standing(tenant, run, state) for run, state in zip(runs, states, strict=True)]
 
 
 def known_standing(snapshot: Snapshot, tenant: str, run: str) -> Standing:
@@ -295,22 +322,47 @@ def by_activity(
 def case_records(
     snapshot: Snapshot, upcaster: Upcaster, tenant: str, name: str, position: bytes | None, limit: int
 ) -> Part[Record]:
-    """The records of a case, by run and seq (behaviour A77)."""
+    """The records of a case, by run and seq (behaviour A77). The position is run 00 seq:u64be."""
     prefix = case.prefix(tenant, name)
-    lo = prefix if position is None else prefix + position + b"\0"
-    page, more = _scan(snapshot, case.TABLE, lo, tables.prefix_end(prefix), limit)
-    places = []
-    for key, _ in page:
-        tail = key[len(prefix) :]
-        try:
-            places.append((tail[:-9].decode(), read_u64(tail, len(tail) - 8)))
-        except (ValueError, struct.error) as error:
-            raise Corrupt("a row of the case index is damaged", None, None, case.TABLE, key) from error
-    records = records_at(snapshot, upcaster, tenant, places)
-    for record, (key, _) in zip(records, page, strict=True):
+    lo, hi, given = prefix, tables.prefix_end(prefix), ("", 0)
+    if position is not None:
+        given = position[:-9].decode(), _u64(position[-8:])
+        lo = case.place(tenant, name, *given)[1]
+    places: list[tuple[str, int]] = []
+    while len(places) <= limit and (page := snapshot.scan(case.TABLE, lo, hi, min(limit + 1, CASE_ROWS))):
+        for key, value in page:
+            try:
+                _, _, run, block = case.split_key(key)
+                seqs = list(case.seqs(block, value))
+            except ValueError as error:
+                raise Corrupt(f"a row of the case index is damaged: {error}", None, None, case.TABLE, key) from error
+            places += [(run, seq) for seq in seqs if run != given[0] or seq > given[1]]
+        lo = page[-1][0] + b"\0"
+    kept = places[:limit]
+    records = records_at(snapshot, upcaster, tenant, kept)
+    for record in records:
         if record.case != name:
-            raise Corrupt("the record belongs to another case", record.run, record.seq, case.TABLE, key)
-    return Part(records, page[-1][0][len(prefix) :] if more else None)
+            place = case.place(tenant, name, record.run, record.seq)
+            raise Corrupt("the record belongs to another case", record.run, record.seq, *place)
+    return Part(records, text(kept[-1][0]) + u64(kept[-1][1]) if len(places) > limit and kept else None)
+
+
+def names(snapshot: Snapshot, tenant: str, index: str, position: bytes | None, limit: int) -> Part[str]:
+    """The cases, sources or outcomes that an index has rows of, in order: a seek for each, however many rows it has."""
+    table, prefix = NAMED[index], text(tenant)
+    lo, hi = prefix if position is None else prefix + position + b"\1", tables.prefix_end(prefix)
+    found: list[bytes] = []
+    while len(found) <= limit and (page := snapshot.scan(table, lo, hi, 1)):
+        name, end, _ = page[0][0][len(prefix) :].partition(b"\0")
+        if not end:
+            raise Corrupt("the key has no name", None, None, table, page[0][0])
+        found.append(name)
+        lo = prefix + name + b"\1"  # above all rows of the name, which go on with 00, and below every later name
+    try:
+        items = [name.decode() for name in found[:limit]]
+    except UnicodeDecodeError as error:
+        raise Corrupt("a row of the index has no name in UTF-8", None, None, table, lo) from error
+    return Part(items, found[limit - 1] if len(found) > limit else None)
 
 
 def abandoned(snapshot: Snapshot, moment: Moment, tenant: str, position: bytes | None, limit: int) -> Part[Abandoned]:

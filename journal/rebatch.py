@@ -17,7 +17,6 @@ from sealbook.journal.anchoring import batch_path
 from sealbook.journal.audit import Audit, check_names
 from sealbook.journal.engine.port import Place, Row
 from sealbook.journal.errors import Corrupt, Refused
-from sealbook.journal.record import decode_row
 from sealbook.journal.tables import BatchRow
 from sealbook.merkle import tree
 from sealbook.merkle.anchor_batch import batch_leaf
@@ -27,7 +26,6 @@ from sealbook.merkle.hashing import leaf_hash
 from sealbook.merkle.tree import Node
 from sealbook.merkle.verify import verify_inclusion
 
-PAGE_RECORDS = 100  # records per read: each may be 4 MiB
 PAGE_ENTRIES = 1000
 
 Heads = dict[int, tuple[bytes, bool | None]]  # seq -> (hash, whether it ends the run)
@@ -230,13 +228,8 @@ class _Entries:
 
     def _arrivals(self) -> list[int | None]:
         """The arrival of the record that each entry attests; None where it cannot be read."""
-        arrivals: list[int | None] = []
-        for start in range(0, len(self._rows), PAGE_RECORDS):
-            page = self._rows[start : start + PAGE_RECORDS]
-            keys = [tables.record_key(self._tenant, row.run, row.entry.seq) for row in page]
-            values = self._audit.snapshot.get_many([(tables.JOURNAL, key) for key in keys])
-            arrivals += [_arrival(row, value) for row, value in zip(page, values, strict=True)]
-        return arrivals
+        found = [self._audit.find(self._tenant, row.run, row.entry.seq) for row in self._rows]
+        return [None if each is None else each[0] for each in found]
 
     def _check_order(self, arrivals: list[int | None], covered_before: int, place: Place) -> None:
         for row, arrival in zip(self._rows, arrivals, strict=True):
@@ -279,11 +272,4 @@ def _decoded_leaf(value: bytes | None) -> LeafEntry | None:
     try:
         return None if value is None else LeafEntry.decode(value)
     except Malformed:
-        return None
-
-
-def _arrival(row: BatchRow, value: bytes | None) -> int | None:
-    try:
-        return None if value is None else decode_row(value, row.run, row.entry.seq).arrival
-    except Corrupt:
         return None

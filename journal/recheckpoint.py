@@ -34,7 +34,7 @@ def check_checkpoints(audit: Audit, sizes: dict[str, int]) -> dict[str, Kept]:
         place: Place = (tables.CHECKPOINTS, key)
         try:
             tenant, size = tables.split_number_key(key)
-            ids.check_tenant(tenant)
+            ids.check_log(tenant)
         except (ValueError, Refused) as error:
             audit.found(f"the row's key is damaged: {error}", place=place)
             continue

@@ -1,61 +1,47 @@
 """Derive one run again from its record bytes, and compare every row of the run with what it should be.
 
-The records stream by once: hashed, decoded strictly, held to the rules that admitted them, and folded. A run with a
-record that is missing, unreadable or newer cannot be folded: its records are reported, and the rows that the fold
-would have given are left out (`Audit.unsure`), so that one damaged byte does not look like ten.
+The records stream by once (`retrace` finds them, `rechain` folds them). A run with a record that is missing, unreadable
+or newer cannot be folded: its records are reported, and the rows that the fold would have given are left out
+(`Audit.unsure`), so that one damaged byte does not look like ten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sealbook.indexes import case as case_index
 from sealbook.indexes.packing import read_u64
 from sealbook.indexes.registry import rows as index_rows
-from sealbook.indexes.standing import EffectStatus, Facts, Standing, advance, pack, seals, with_leaf
+from sealbook.indexes.standing import Standing, pack, with_leaf
 from sealbook.journal import tables
-from sealbook.journal.admission import check_open, check_place, move_effect
 from sealbook.journal.audit import Audit
 from sealbook.journal.engine.port import Row
-from sealbook.journal.errors import Corrupt, InvalidInput, Refused, UnknownVersion
+from sealbook.journal.errors import Corrupt
 from sealbook.journal.findings import Finding
-from sealbook.journal.ids import OPERATOR_RUN, RESTORATION
 from sealbook.journal.overlay import read_standing
 from sealbook.journal.rebatch import Batched, BatchEntry
-from sealbook.journal.record import (
-    GENESIS,
-    LINEAGE_BYTES,
-    Record,
-    decode_record,
-    decode_row,
-    run_tag,
-)
-from sealbook.journal.requests import EFFECT_KINDS, Prepared, read_members
+from sealbook.journal.rechain import Chain
+from sealbook.journal.retrace import SEARCHES_MAX, Trace
 from sealbook.journal.tables import EffectRow, LeaseRow
 from sealbook.merkle.entry import LeafEntry, LeafType
 from sealbook.merkle.errors import Malformed
 from sealbook.merkle.hashing import leaf_hash
 from sealbook.merkle.tree import Node
 
-ARRIVAL_MAX = 2**63 - 1  # what a state row can hold
-# `journal` is the last member of a body in canonical order, so a first body ends in it.
-JOURNAL_MEMBER = b"\x67journal" + bytes([0x40 + LINEAGE_BYTES])
-
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """The rows that are stored under one run. `pages` are its records in order, read as they are asked for."""
+    """The rows that are stored under one run, beside its records. `suspect` says that its lookup is known not to lead
+    to all of them."""
 
     tenant: str
     run: str
     key: bytes
-    pages: Iterable[list[Row]]
     state: bytes | None
     lease: bytes | None
     positions: list[Row]
     batched: list[Row]
     effects: list[Row]
+    suspect: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +63,11 @@ def derive(audit: Audit, stored: StoredRun) -> Derived:
     standing = _read_state(audit, stored)
     leaves = _Leaves(audit, stored, standing)
     batched = Batched(audit, tenant, run, stored.batched)
-    chain = _Chain(audit, tenant, run, leaves.seqs | batched.seqs)
-    for page in stored.pages:
+    chain = Chain(audit, tenant, run, leaves.seqs | batched.seqs)
+    trace = Trace(audit, tenant, run, standing, suspect=stored.suspect)
+    for page in trace.pages():
         chain.page(page)
-    _check_missing_tail(audit, stored, chain, standing)
+    _check_end(audit, stored, chain, standing, lost=trace.lost)
     if not chain.records:
         leaves.check_orphans(standing)
         if standing is None:
@@ -119,21 +106,20 @@ def _read_state(audit: Audit, stored: StoredRun) -> Standing | None:
         return None
 
 
-def _check_missing_tail(audit: Audit, stored: StoredRun, chain: _Chain, standing: Standing | None) -> None:
+def _check_end(audit: Audit, stored: StoredRun, chain: Chain, standing: Standing | None, *, lost: bool) -> None:
     """Records that the state counts and that do not stand at the end of the chain. A state whose head is the last
     record's counts wrongly itself."""
-    if standing is None:
-        return
-    if chain.seq < standing.records and (not chain.records or chain.last_hash != standing.head):
-        sealed = ", and the run is sealed" if standing.sealed else ""
-        gone = "the record is missing" if chain.records else "all records of the run are gone"
-        chain.fault(chain.seq + 1, f"{gone}: its state counts {standing.records}{sealed}")
-        chain.incomplete = True
-        if not chain.records:
-            place = (tables.STATE, stored.key)
-            audit.found("the state of a run without records", tenant=stored.tenant, run=stored.run, place=place)
-    if chain.incomplete and standing.records > chain.records:
-        audit.tally(stored.tenant).lost += standing.records - chain.records
+    counted = 0 if standing is None else standing.records
+    if standing is not None and chain.records and chain.last_hash == standing.head:
+        counted = chain.seq
+    if lost:
+        what = f"the lookup does not lead to the run's records, and {SEARCHES_MAX} runs were searched for already"
+        chain.fault(chain.seq + 1, what)
+        counted = 0
+    chain.end(counted, sealed=standing is not None and standing.sealed)
+    if standing is not None and not lost and not chain.records:
+        place = (tables.STATE, stored.key)
+        audit.found("the state of a run without records", tenant=stored.tenant, run=stored.run, place=place)
 
 
 def _check_state(audit: Audit, stored: StoredRun, derived: Standing, standing: Standing | None) -> None:
@@ -187,168 +173,6 @@ def _check_lease(audit: Audit, stored: StoredRun, derived: Standing | None) -> N
         audit.found(fault, tenant=stored.tenant, run=stored.run, place=place)
 
 
-class _Chain:
-    """The records of one run as they stream by: their chain, and the fold of what they say."""
-
-    def __init__(self, audit: Audit, tenant: str, run: str, attested: frozenset[int]) -> None:
-        self._audit, self._tenant, self._run, self._attested = audit, tenant, run, attested
-        self._tally = audit.tally(tenant)
-        self._first_end = JOURNAL_MEMBER + audit.setting.identity.lineage_id
-        self.last_hash: bytes | None = GENESIS  # None when the last record could not be read
-        self.incomplete = False  # whether a record is missing
-        self.records = 0
-        self.seq = 0
-        self.intact = True  # whether every record so far could be folded
-        self.standing: Standing | None = None
-        self.tag: bytes | None = None
-        self.effects: dict[bytes, EffectRow] = {}
-        self.heads: dict[int, tuple[bytes, bool | None]] = {}  # attested seq -> (hash, whether it ends the run)
-        self.resumable: list[int] = []  # conclusions that leave the run open, each of which is anchored at once (D11)
-
-    def fault(self, seq: int, what: str, *, newer: bool = False) -> None:
-        """A record that is missing, cannot be read or cannot be believed: what follows from it is not known."""
-        self.intact = False
-        self._audit.unsure.add(tables.run_key(self._tenant, self._run))
-        self._audit.found(what, tenant=self._tenant, run=self._run, seq=seq, newer=newer)
-
-    def page(self, rows: list[Row]) -> None:
-        """The next records of the run."""
-        audit, tally = self._audit, self._tally
-        audit.records += len(rows)
-        tally.records += len(rows)
-        self.records += len(rows)
-        for key, value in rows:
-            audit.bytes += len(value)
-            self._row(read_u64(key, len(key) - 8), value)
-
-    def _row(self, seq: int, value: bytes) -> None:
-        audit, tenant, run = self._audit, self._tenant, self._run
-        if seq != self.seq + 1:
-            if seq == 0:
-                self.fault(0, "no run has a record 0")
-                return
-            first = self.seq + 1
-            what = "the record is missing" if first == seq - 1 else f"the records {first} to {seq - 1} are missing"
-            self.fault(first, what)
-            self.incomplete, self.last_hash = True, None
-        self.seq, prev, self.last_hash = seq, self.last_hash, None
-        try:
-            row = decode_row(value, run, seq)
-        except Corrupt as error:
-            self.fault(seq, error.what)
-            return
-        if not 1 <= row.arrival <= ARRIVAL_MAX:
-            self.fault(seq, f"the record has the impossible arrival {row.arrival}")
-            return
-        self._tally.arrival_max = max(self._tally.arrival_max, row.arrival)
-        audit.expect(
-            tables.ARRIVALS,
-            tables.number_key(tenant, row.arrival),
-            tables.arrival_value(run, seq),
-            tenant,
-            run,
-            seq,
-        )
-        record, newer = None, ""
-        try:
-            record = decode_record(row, tenant=tenant, run=run, seq=seq, upcaster=audit.setting.upcaster, strict=True)
-        except Corrupt as error:
-            self.fault(seq, error.what)
-            return
-        except UnknownVersion as error:
-            newer = error.what
-        if prev is not None and row.prev != prev:
-            audit.found("the record does not follow the one before it", tenant=tenant, run=run, seq=seq)
-        self.last_hash = row.hash
-        if record is not None:
-            self._record(record)
-        else:
-            self.fault(seq, newer, newer=True)  # whole, and of a version that cannot be read here
-        if seq in self._attested:
-            self.heads[seq] = (row.hash, self.standing.final if self.intact and self.standing else None)
-
-    def _record(self, record: Record) -> None:
-        """What one whole record says of the rows that it alone decides, and then of the run."""
-        audit, tenant, run, seq = self._audit, self._tenant, self._run, record.seq
-        if record.salt is not None:
-            self.tag = run_tag(record.salt, tenant, run)
-            if not record.body.endswith(self._first_end):
-                audit.found("the first record names another store's lineage", tenant=tenant, run=run, seq=seq)
-        if record.signer is not None and record.signature is not None:
-            audit.signers.check(record, record.signer, record.signature)
-        if record.case is not None and audit.indexed:
-            for table, key, value in case_index.rows(tenant, record.case, run, seq):
-                audit.expect(table, key, value, tenant, run, seq)
-        if run == OPERATOR_RUN:
-            audit.act(record)
-        if self.intact:
-            self._move(record)
-
-    def _move(self, record: Record) -> None:
-        """Hold the record to the rules that admitted it (`admission`), and fold it. A breach is reported, and the
-        record is folded for what it says."""
-        standing, tenant, run, seq = self.standing, self._tenant, self._run, record.seq
-        try:
-            members = read_members(record.kind, record.data, record.effect)
-        except Refused as error:
-            self._breach(seq, error)
-            members = {}
-        entry = Prepared(record.kind, record.case, record.effect, record.attempt, b"", record.data, **members)
-        before = after = None
-        try:
-            check_open(run, standing)
-            check_place(entry, seq, None)
-            _check_epoch(record, standing)
-            if entry.kind in EFFECT_KINDS and entry.effect is not None:
-                before, after = self._effect(entry, seq)
-        except Refused as error:
-            self._breach(seq, error)
-        if entry.source is not None and entry.id is not None:
-            key = tables.admission_key(tenant, self._audit.setting.identity.secret, entry.source, entry.id)
-            self._audit.expect(tables.ADMISSIONS, key, run.encode(), tenant, run, seq)
-        if entry.outcome is not None and not seals(entry.outcome):
-            self.resumable.append(seq)
-        facts = Facts(
-            seq,
-            record.arrival,
-            record.epoch,
-            record.at,
-            entry.kind,
-            record.hash,
-            entry.case,
-            entry.source,
-            entry.outcome,
-            entry.until,
-            before,
-            after,
-        )
-        assert self.tag is not None  # the first record has a salt, or it was a fault
-        self.standing = advance(standing, facts, tenant=tenant, run=run, run_tag=self.tag)
-
-    def _effect(self, entry: Prepared, seq: int) -> tuple[EffectStatus | None, EffectStatus]:
-        assert entry.effect is not None
-        if entry.attempt is None:
-            raise InvalidInput("attempt", None, "is missing: the store numbers every attempt")
-        row = self.effects.get(entry.effect)
-        moved = move_effect(self._run, entry, seq, row)
-        self.effects[entry.effect] = moved
-        return (None if row is None else row.status), moved.status
-
-    def _breach(self, seq: int, error: Refused) -> None:
-        self._audit.found(f"the record breaks a rule: {error}", tenant=self._tenant, run=self._run, seq=seq)
-
-
-def _check_epoch(record: Record, standing: Standing | None) -> None:
-    epoch = record.epoch
-    if standing is not None and epoch < standing.epoch:
-        raise InvalidInput("epoch", epoch, f"is below that of the record before, {standing.epoch}")
-    if record.run == OPERATOR_RUN:
-        if epoch % RESTORATION:
-            raise InvalidInput("epoch", epoch, "is none that the store writes its own run under")
-    elif epoch < 1:
-        raise InvalidInput("epoch", epoch, "is none that a lease was ever issued with")
-
-
 # --- the run's leaves --------------------------------------------------------------------------------------------
 
 
@@ -372,7 +196,7 @@ class _Leaves:
             self._entries.append((index, _decoded(value)))
         self.seqs = frozenset(entry.seq for _, entry in self._entries if entry is not None)
 
-    def check(self, chain: _Chain, standing: Standing | None) -> list[tuple[int, LeafEntry]]:
+    def check(self, chain: Chain, standing: Standing | None) -> list[tuple[int, LeafEntry]]:
         """Report each leaf that the chain does not bear out; answer with those that hold, by position."""
         audit, stored = self._audit, self._stored
         for key, value in stored.positions:
@@ -404,7 +228,7 @@ class _Leaves:
                     audit.findings.add(Finding(stored.tenant, stored.run, seq, tables.LEAVES, None, what))
         return held
 
-    def tag(self, chain: _Chain, standing: Standing | None) -> bytes | None:
+    def tag(self, chain: Chain, standing: Standing | None) -> bytes | None:
         """The run's tag, from its first record or else from its state."""
         return chain.tag if chain.tag is not None else None if standing is None else standing.run_tag
 
@@ -434,7 +258,7 @@ class _Leaves:
             what = "the leaf is missing" if value is None else "the leaf is damaged"
             audit.found(what, tenant=stored.tenant, run=stored.run, place=leaf)
 
-    def _fault(self, entry: LeafEntry, chain: _Chain, earlier: LeafEntry | None) -> str | None:
+    def _fault(self, entry: LeafEntry, chain: Chain, earlier: LeafEntry | None) -> str | None:
         if earlier is not None and (earlier.type is LeafType.SEAL or entry.seq <= earlier.seq):
             return f"the leaf follows another one of the run, at record {earlier.seq}"
         if entry.seq not in chain.heads:

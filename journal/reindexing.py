@@ -101,7 +101,7 @@ def _from_states(snapshot: Snapshot, lo: bytes) -> Built:
     page = snapshot.scan(tables.STATE, lo, None, STATES_PER_PAGE)
     puts: dict[Place, bytes] = {}
     for key, value in page:
-        tenant, run, _ = _names(tables.STATE, key, 0)
+        tenant, run = _names(key)
         with _naming(tenant):
             standing = read_standing(tenant, run, value)
         puts.update({(table, row_key): row_value for table, row_key, row_value in index_rows(standing)})
@@ -111,40 +111,59 @@ def _from_states(snapshot: Snapshot, lo: bytes) -> Built:
 def _from_records(snapshot: Snapshot, lo: bytes) -> Built:
     """The rows of the next records from the cases that they belong to."""
     puts: dict[Place, bytes] = {}
+    absent: set[Place] = set()
     after: bytes | None = lo
     read = 0
     while after is not None and read < PAGE_ROWS:
         page = snapshot.scan(tables.JOURNAL, after, None, SCAN_RECORDS)
         for key, value in page:
-            tenant, run, tail = _names(tables.JOURNAL, key, 8)
-            seq = int.from_bytes(tail, "big")
+            tenant = _tenant(key)
             with _naming(tenant):
-                name = _case_of(value, run, seq)
-            puts.update({(table, row_key): empty for table, row_key, empty in case_index.rows(tenant, name, run, seq)})
+                name, run, seq = _case_of((tables.JOURNAL, key), value)
+            if name is None:
+                continue
+            place = case_index.place(tenant, name, run, seq)
+            if place not in puts and (stored := snapshot.get_many([place])[0]) is not None:
+                puts[place] = stored  # an earlier page has begun this row
+            elif place not in puts:
+                absent.add(place)
+            puts[place] = case_index.with_record(puts.get(place), seq)
         after, read = _after(page, SCAN_RECORDS), read + len(page)
-    return Writes(puts, set(puts)), (after, read, len(puts))
+    return Writes(puts, absent), (after, read, len(absent))
 
 
-def _names(table: str, key: bytes, tail_bytes: int) -> tuple[str, str, bytes]:
-    """The legal tenant and run that a key names, and its tail; `Corrupt` when it names none."""
+def _names(key: bytes) -> tuple[str, str]:
+    """The legal tenant and run that a key of a state row names; `Corrupt` when it names none."""
     try:
-        parts = tables.split_tail_key(key, tail_bytes) if tail_bytes else (*tables.split_run_key(key), b"")
-        return check_tenant(parts[0]), check_run(parts[1]), parts[2]
+        tenant, run = tables.split_run_key(key)
+        return check_tenant(tenant), check_run(run)
     except (ValueError, InvalidName) as error:
-        raise Corrupt(f"the row's key is damaged: {error}", None, None, table, key) from error
+        raise Corrupt(f"the row's key is damaged: {error}", None, None, tables.STATE, key) from error
 
 
-def _case_of(value: bytes, run: str, seq: int) -> str | None:
-    """The case of a record, whatever its version: the envelope is the same in all of them."""
-    row = decode_row(value, run, seq)
-    if chain_hash(row.prev, row.body) != row.hash:
-        raise Corrupt("the hash does not cover the record's bytes", run, seq)
+def _tenant(key: bytes) -> str:
+    """The legal tenant that a record's key names; `Corrupt` when it names none."""
     try:
+        return check_tenant(tables.split_number_key(key)[0])
+    except (ValueError, InvalidName) as error:
+        raise Corrupt(f"the row's key is damaged: {error}", None, None, tables.JOURNAL, key) from error
+
+
+def _case_of(place: Place, value: bytes) -> tuple[str | None, str, int]:
+    """(case, run, seq) of a record, whatever its version: the envelope is the same in all of them."""
+    run = seq = None
+    try:
+        row = decode_row(value, None, None)
+        if chain_hash(row.prev, row.body) != row.hash:
+            raise ValueError("the hash does not cover the record's bytes")
         body = values.decode(row.body)
-        name = body.get("case") if isinstance(body, dict) else body
-        return None if name is None else check_case(name)
-    except (ValueError, InvalidName) as error:
-        raise Corrupt(f"the body is no record: {error}", run, seq) from error
+        if not isinstance(body, dict) or type(body.get("seq")) is not int or not 1 <= body["seq"] < 2**63:
+            raise ValueError("the body is no record")
+        run, seq, name = check_run(body.get("run")), body["seq"], body.get("case")
+        return None if name is None else check_case(name), run, seq
+    except (ValueError, InvalidName, Corrupt) as error:
+        what = error.what if isinstance(error, Corrupt) else str(error)
+        raise Corrupt(what, run, seq, *place) from error
 
 
 def _after(page: Sequence[Row], limit: int) -> bytes | None:

@@ -50,7 +50,7 @@ class Logs:
         for key, value in self._audit.walk(tables.LEAVES):
             try:
                 tenant, index = tables.split_number_key(key)
-                ids.check_tenant(tenant)
+                ids.check_log(tenant)
             except (ValueError, Refused) as error:
                 self._audit.found(f"the row's key is damaged: {error}", place=(tables.LEAVES, key))
                 continue
@@ -95,6 +95,10 @@ class Logs:
         self._audit.found("the leaf is missing", tenant=tenant, place=_leaf_place(tenant, index))
 
     def _foreign(self, tenant: str, index: int, value: bytes) -> None:
+        if tenant == ids.STORE_LOG:
+            what = "the leaf is no head of a tenant's log"
+            self._audit.found(what, place=_leaf_place(tenant, index))
+            return
         try:
             entry = LeafEntry.decode(value)
         except Malformed as error:

@@ -42,12 +42,25 @@ class Prepared(NamedTuple):
     disposition: str | None = None
 
 
+_salts: dict[int, list[bytes]] = {}  # by process, so that a forked child does not have its parent's
+
+
 def _salt() -> bytes:
-    return os.urandom(SALT_BYTES)
+    """Fresh randomness, drawn for 64 requests at a time: each draw lets another thread have the interpreter."""
+    process = os.getpid()
+    ready = _salts.get(process)
+    if ready is None:
+        _salts.clear()
+        ready = _salts[process] = []
+    while True:
+        try:
+            return ready.pop()
+        except IndexError:  # never filled yet, used up, or taken by another thread a moment ago
+            drawn = os.urandom(SALT_BYTES * 64)
+            ready += [drawn[start : start + SALT_BYTES] for start in range(0, len(drawn), SALT_BYTES)]
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(NamedTuple):
     """Append entries to a run. Within a group, `epoch` None is the epoch that the group itself acquired."""
 
     run: str
@@ -55,7 +68,7 @@ class Append:
     epoch: int | None
     after: Head | None
     seal: bool
-    salt: bytes = field(default_factory=_salt)
+    salt: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +117,11 @@ class Anchor:
 @dataclass(frozen=True, slots=True)
 class AnchorOpen:
     """Bring the heads of all open runs that have moved into the log, under one leaf."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatherHeads:
+    """Bring what every tenant's log has come to into the store log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +182,7 @@ Request = (
     | Seal
     | Anchor
     | AnchorOpen
+    | GatherHeads
     | RequestCancel
     | ForceLease
     | KeepCheckpoint
@@ -183,10 +202,10 @@ def append(
     """Append these entries under this epoch; with `after`, only to that head; with `seal`, seal the conclusion."""
     if isinstance(entries, Entry):
         raise InvalidInput("entries", entries, "must be a list of entries, not one entry")
-    prepared = tuple(prepare(entry, index) for index, entry in enumerate(entries))
+    prepared = tuple([prepare(entry, index) for index, entry in enumerate(entries)])
     if after is not None and not isinstance(after, Head):
         raise InvalidInput("after", after, "must be a Head, as head() returns it")
-    return Append(ids.check_own_run(run), prepared, _epoch_or_none(epoch), after, bool(seal))
+    return Append(ids.check_own_run(run), prepared, _epoch_or_none(epoch), after, bool(seal), _salt())
 
 
 def acquire(run: str, *, owner: str, ttl: float) -> Acquire:

@@ -21,6 +21,7 @@ from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.entry import LeafEntry, LeafType
 from sealbook.merkle.errors import Malformed
 from sealbook.merkle.hashing import LeafHash
+from sealbook.merkle.tenant_head import TenantHead
 from sealbook.merkle.tree import Node
 
 LEAF_KINDS = {LeafType.SEAL: "seal", LeafType.ANCHOR: "anchor"}
@@ -86,8 +87,8 @@ def add_leaf(overlay: Overlay, standing: Standing, *, sealing: bool) -> Standing
     return moved
 
 
-def append_entry(overlay: Overlay, tenant: str, entry: LeafEntry) -> int:
-    """Append an entry to the tenant's log, with the nodes that it completes; its log position."""
+def append_entry(overlay: Overlay, tenant: str, entry: LeafEntry | TenantHead) -> int:
+    """Append an entry to the tenant's log, or a head to the store log, and the nodes it completes; its log position."""
     counts = overlay.tenant(tenant)
     index = counts.leaves
     overlay.insert((tables.LEAVES, tables.number_key(tenant, index)), entry.encode())
@@ -144,9 +145,12 @@ def leaf_entries(snapshot: Snapshot, tenant: str, start: int, limit: int) -> lis
     return [value for _, value in page]
 
 
-def checkpoint(snapshot: Snapshot, tenant: str, origin: str) -> Checkpoint:
-    """The tenant's log as it stands: origin, size, root."""
-    size = log_size(snapshot, tenant)
+def checkpoint(snapshot: Snapshot, tenant: str, origin: str, size: int | None = None) -> Checkpoint:
+    """The tenant's log as it stands, or as it was at `size` leaves: origin, size, root."""
+    whole = log_size(snapshot, tenant)
+    size = whole if size is None else size
+    if size > whole:
+        raise InvalidInput("size", size, f"exceeds the log's size, {whole}")
     return Checkpoint(origin, size, tree.root(size, snapshot_reader(tenant, snapshot)))
 
 
@@ -192,7 +196,7 @@ def highest_leaf(snapshot: Snapshot, standing: Standing, size: int) -> Leaf | No
         if not page:
             return None
         try:
-            index = tables.split_record_key(page[0][0])[2]
+            index = tables.split_position_key(page[0][0])[2]
         except ValueError as error:
             raise Corrupt(f"the position is damaged: {error}", run, None, tables.POSITIONS, page[0][0]) from error
     return read_leaf(snapshot, standing, index)

@@ -7,29 +7,29 @@ it under the store's write lock and commits it durably before the verb returns.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sealbook.indexes.standing import Standing
-from sealbook.journal import adoption, anchoring, cursor, ids, publishing, reading, reindexing, seals, tables
+from sealbook.journal import adoption, anchoring, cursor, events, ids, reading, reindexing, tables
 from sealbook.journal import check as checking
 from sealbook.journal import lease as leases
 from sealbook.journal import requests as ask
 from sealbook.journal.adoption import AdoptedLog
 from sealbook.journal.anchoring import AnchorBatch
+from sealbook.journal.audit import Audit
 from sealbook.journal.batch import (
     Appended,
     CancelAnswer,
     Cancellation,
     Setting,
     cancellation_of,
-    decide,
     read_holder,
 )
-from sealbook.journal.check import CheckReport
+from sealbook.journal.check import Asked, CheckReport
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Applied, Clock, Engine, Moment, Place, Snapshot, Unknown, Work, Writes
@@ -37,32 +37,37 @@ from sealbook.journal.entries import EFFECT_KEY_BYTES, Entry
 from sealbook.journal.errors import (
     Busy,
     CommitUnknown,
-    Corrupt,
     IndexStale,
     InvalidInput,
-    NotFound,
     ReadOnly,
-    SealbookError,
     WrongFormat,
 )
+from sealbook.journal.following import Follower, Following, Source
 from sealbook.journal.identity import check_store_row, new_identity, parse_identity
 from sealbook.journal.lease import Lease
-from sealbook.journal.origins import DEFAULT_TENANT, check_origin, tenant_origin
-from sealbook.journal.publishing import KeptCheckpoint, Sign
+from sealbook.journal.leveled import Elsewhere
+from sealbook.journal.levels import NOTHING_BROUGHT, Level, Trust
+from sealbook.journal.log import LIMIT_DEFAULT, Log, StoreLog
+from sealbook.journal.origins import DEFAULT_TENANT, check_origin, check_store_origin, tenant_origin
+from sealbook.journal.pulse import Pulse
 from sealbook.journal.reading import Abandoned, Effect, Page, Part, Waiting
 from sealbook.journal.record import Head, IdentityUpcaster, Record, Signer, Upcaster, check_signer
-from sealbook.journal.seals import ConsistencyProof, InclusionProof, Leaf
-from sealbook.journal.tables import CheckpointState, LeaseRow, StoreRow
+from sealbook.journal.seals import InclusionProof, Leaf
+from sealbook.journal.statistics import Statistics
+from sealbook.journal.sweep import Range, Swept, swept
+from sealbook.journal.tables import LeaseRow, StoreRow
+from sealbook.journal.writer import Writer
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.errors import Malformed
-from sealbook.merkle.keys import SignatureLine
 from sealbook.merkle.note import Note
-from sealbook.merkle.tree import Node
+
+if TYPE_CHECKING:
+    from sealbook.journal.running.admitting import Admission
+    from sealbook.journal.running.leased import LeasedRun
 
 T = TypeVar("T")
 
 DEFAULT_ORIGIN = "sealbook"
-LIMIT_DEFAULT = 100
 LOCK_TIMEOUT_S = 5.0
 RETRIES_MAX = 8
 
@@ -73,14 +78,23 @@ class Journal:
     Open one with `Journal.open` or `Journal.in_memory`; one process opens a store once and shares the journal.
     """
 
-    def __init__(self, engine: Engine, setting: Setting, clock: Clock, origin: str) -> None:
+    def __init__(
+        self, engine: Engine, setting: Setting, clock: Clock, origin: str, store_origin: str | None = None
+    ) -> None:
         origin = check_origin(origin)
+        if store_origin is not None:
+            with engine.snapshot() as snapshot:
+                store_origin = check_store_origin(store_origin, origin, adoption.adopted_origins(snapshot))
         if setting.signer is not None:
             check_signer(setting.signer)
         self._engine = engine
         self._setting = setting
         self._clock = clock
         self._origin = origin
+        self._store_origin = store_origin
+        self._statistics = Statistics()
+        self._pulse = Pulse(self._version, shared=engine.traits.shared)
+        self._writer = Writer(self._write, engine.give_way, setting, self._statistics, self._pulse.beat)
 
     @classmethod
     def open(
@@ -92,6 +106,7 @@ class Journal:
         signer: Signer | None = None,
         clock: Clock | None = None,
         origin: str = DEFAULT_ORIGIN,
+        store_origin: str | None = None,
         upcaster: Upcaster | None = None,
         reindex: bool = False,
         lock_timeout: float = LOCK_TIMEOUT_S,
@@ -99,10 +114,11 @@ class Journal:
         """Open the store at `path`, a folder such as `agents.sealbook`.
 
         Without `create` a missing store is `StoreMissing`. `lock_timeout` is how many seconds a write waits for
-        writers in other processes before it is `Busy`. `origin` is the base name of the tenants' logs. `reindex`
-        rebuilds stale indexes while opening.
+        writers in other processes before it is `Busy`. `origin` is the base name of the tenants' logs, `store_origin`
+        the name of the store log, where one is kept. `reindex` rebuilds stale indexes while opening.
 
-        Raises `StoreMissing`, `WrongFormat`, `UnknownVersion`, `Corrupt`, `StoreFull`, `EngineFailed` or `Busy`.
+        Raises `StoreMissing`, `WrongFormat`, `UnknownVersion`, `Corrupt`, `StoreFull`, `EngineFailed`, `Busy`, or
+        `OriginsCoincide` when the store log's name is that of a tenant's log, or one of the two begins with the other.
         """
         from sealbook.journal.engine.lmdb import ENGINE_FORMAT, LmdbEngine
 
@@ -126,7 +142,8 @@ class Journal:
             )
         try:
             identity = parse_identity(engine.identity_text, engine.engine_format)
-            journal = cls(engine, Setting(identity, signer, upcaster or IdentityUpcaster()), clock, origin)
+            setting = Setting(identity, signer, upcaster or IdentityUpcaster())
+            journal = cls(engine, setting, clock, origin, store_origin)
             check_store_row(identity, journal._store_row())
             if reindex and not journal._store_row().index_current:
                 journal.reindex()
@@ -142,11 +159,17 @@ class Journal:
         signer: Signer | None = None,
         clock: Clock | None = None,
         origin: str = DEFAULT_ORIGIN,
+        store_origin: str | None = None,
         upcaster: Upcaster | None = None,
     ) -> Journal:
         """A new store in memory, gone when it is closed. It needs no file system at all."""
         return cls.over(
-            MemoryEngine(clock=clock or system_clock), signer=signer, clock=clock, origin=origin, upcaster=upcaster
+            MemoryEngine(clock=clock or system_clock),
+            signer=signer,
+            clock=clock,
+            origin=origin,
+            store_origin=store_origin,
+            upcaster=upcaster,
         )
 
     @classmethod
@@ -157,11 +180,13 @@ class Journal:
         signer: Signer | None = None,
         clock: Clock | None = None,
         origin: str = DEFAULT_ORIGIN,
+        store_origin: str | None = None,
         upcaster: Upcaster | None = None,
     ) -> Journal:
         """A new store over an empty engine of your own: any that keeps the port (`sealbook.journal.engine.port`)."""
         identity = new_identity(engine_format=0)
-        journal = cls(engine, Setting(identity, signer, upcaster or IdentityUpcaster()), clock or system_clock, origin)
+        setting = Setting(identity, signer, upcaster or IdentityUpcaster())
+        journal = cls(engine, setting, clock or system_clock, origin, store_origin)
 
         def create(snapshot: Snapshot, moment: Moment) -> tuple[Writes, None]:
             if snapshot.count(tables.STORE):
@@ -175,6 +200,18 @@ class Journal:
     def origin(self) -> str:
         """The base name of the tenants' logs."""
         return self._origin
+
+    @property
+    def store_origin(self) -> str | None:
+        """The name of the store log; None where none is kept."""
+        return self._store_origin
+
+    @property
+    def store_log(self) -> StoreLog:
+        """The log of all tenants' logs. `InvalidInput` when the journal was opened without a `store_origin`."""
+        if self._store_origin is None:
+            raise InvalidInput("store origin", None, "is needed: open the journal with store_origin=")
+        return StoreLog(self, self._store_origin)
 
     @property
     def store_id(self) -> bytes:
@@ -198,22 +235,39 @@ class Journal:
             while page := snapshot.scan(tables.TENANTS, lo, None, 1000):
                 names += [key.decode(errors="replace") for key, _ in page]
                 lo = page[-1][0] + b"\0"
-            return names
+            return [name for name in names if name != ids.STORE_LOG]
 
-    def check(self, *, progress: Callable[[int, int], None] | None = None) -> CheckReport:
+    def check(
+        self,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        level: Level = Level.DEEP,
+        trust: Trust = NOTHING_BROUGHT,
+        elsewhere: Elsewhere | None = None,
+    ) -> CheckReport:
         """Derive everything again from the record bytes of all tenants, and report every difference.
 
-        `progress` is called now and then with (records checked, records in all).
+        A level below `DEEP` looks at less and is faster; the report says what it left out. `trust` is what an auditor
+        brings. `progress` is called now and then with (records checked, records in all). `elsewhere` has ranges of
+        records swept by others (`check_range` of a journal of theirs), at levels below `DEEP`.
         """
+        asked = Asked(level, trust, self._origin, self._store_origin, progress, elsewhere)
         with self._snapshot() as snapshot:
-            return checking.check_store(snapshot, self._setting, progress=progress)
+            return checking.check_store(snapshot, self._setting, asked)
+
+    def check_range(self, wanted: Range, trust: Trust = NOTHING_BROUGHT) -> Swept:
+        """Check a range of a tenant's records by itself, for a check that another process is doing."""
+        with self._snapshot() as snapshot:
+            return swept(Audit(snapshot, self._setting, indexed=True, trust=trust), wanted)
 
     def reindex(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Drop the indexes and build them again in pages; returns how many rows they have.
 
         Meanwhile, and after a rebuild that was cut short, listings and writers get `IndexStale`.
         """
-        return reindexing.reindex(self._write, progress=progress)
+        rows = reindexing.reindex(self._write, progress=progress)
+        events.say("index.rebuilt", rows=rows)
+        return rows
 
     def info(self) -> dict[str, Any]:
         """What the store is and how much it holds: ids, formats, index state, rows per table."""
@@ -221,6 +275,7 @@ class Journal:
         with self._snapshot() as snapshot:
             row = StoreRow.decode(snapshot.get_many([tables.STORE_PLACE])[0])
             counts = {table: snapshot.count(table) for table in tables.TABLES}
+            [store_log] = snapshot.get_many([(tables.TENANTS, ids.STORE_LOG.encode())])
         return {
             "store": identity.store_id.hex(),
             "lineage": identity.lineage_id.hex(),
@@ -230,16 +285,25 @@ class Journal:
             "index_current": row.index_current,
             "restoration": row.restoration,
             "origin": self._origin,
-            "tenants": counts[tables.TENANTS],
+            "store_origin": self._store_origin,
+            "tenants": counts[tables.TENANTS] - (store_log is not None),
             "runs": counts[tables.STATE],
             "records": counts[tables.JOURNAL],
             "leaves": counts[tables.LEAVES],
             "rows": counts,
         }
 
+    def statistics(self) -> dict[str, Any]:
+        """What this open journal has done so far, and how it stands; docs/logging.md says what each number counts."""
+        return self._statistics.as_json(queue=self._writer.queue, storage=self._engine.measures())
+
     def close(self) -> None:
-        """Close the store. Closing twice is harmless; any other verb afterwards is `Closed`."""
+        """Close the store, once every write that was handed in has its answer. Closing twice is harmless; any other
+        verb afterwards is `Closed`."""
+        self._writer.close()
+        self._pulse.close()
         self._engine.close()
+        self._pulse.beat()  # whoever follows sees that it is closed
 
     def __enter__(self) -> Journal:
         return self
@@ -255,6 +319,10 @@ class Journal:
     def _snapshot(self) -> Iterator[Snapshot]:
         with self._engine.snapshot() as snapshot:
             yield snapshot
+
+    def _version(self) -> int:
+        with self._engine.snapshot() as snapshot:
+            return snapshot.version
 
     def _store_row(self) -> StoreRow:
         with self._snapshot() as snapshot:
@@ -276,11 +344,7 @@ class Journal:
 
     def _submit(self, tenant: str, request: ask.Request) -> Any:
         """Have one request decided and committed; raise its refusal."""
-        setting = self._setting
-        [answer] = self._write(lambda snapshot, moment: decide([(tenant, request)], snapshot, moment, setting))
-        if isinstance(answer, SealbookError):
-            raise answer
-        return answer
+        return self._writer.submit(tenant, request)
 
 
 def _folder(path: str | os.PathLike[str]) -> Path:
@@ -294,12 +358,8 @@ def _folder(path: str | os.PathLike[str]) -> Path:
     raise InvalidInput("path", str(folder), "must be UTF-8 without NUL")
 
 
-class Tenant:
+class Tenant(Log):
     """One tenant's runs, records and log. Every verb speaks of this tenant alone."""
-
-    def __init__(self, journal: Journal, name: str) -> None:
-        self._journal = journal
-        self.name = name
 
     def __repr__(self) -> str:
         return f"Tenant({self.name!r})"
@@ -393,6 +453,34 @@ class Tenant:
         answers: list[Any] = self._submit(ask.group(requests))
         return answers
 
+    def leased(self, run: str, *, owner: str, ttl: float = 30.0, case: str | None = None) -> LeasedRun:
+        """A block under the run's lease, renewed in the background: `with tenant.leased(run, owner=…) as run:`.
+
+        `ttl` is seconds, at least 2. The block's records belong to `case`, or to the case that the run was admitted
+        for. `LeaseHeld` and `RunSealed` are raised when the block is entered.
+        """
+        from sealbook.journal.running.leased import LeasedRun
+
+        return LeasedRun(self, run, owner=owner, ttl=ttl, case=case)
+
+    def admit(
+        self,
+        source: str,
+        id: str,
+        *,
+        run: str | None = None,
+        case: str | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> Admission:
+        """Admit the message `id` from `source`: create a run for it, once, whoever delivers it and however often.
+
+        `Fresh` has the run that was created, of this name or a new one; `InFlight` the run that was created before and
+        has not come to rest; `Replayed` the one that rests, concluded or waiting (behaviour P37).
+        """
+        from sealbook.journal.running.leased import admit
+
+        return admit(self, source, id, run=run, case=case, data=data)
+
     # --- records and runs ------------------------------------------------------------------------------------------
 
     def read(self, run: str, *, start: int = 1, limit: int = LIMIT_DEFAULT, after: str | None = None) -> Page[Record]:
@@ -422,6 +510,30 @@ class Tenant:
             return reading.history(snapshot, self._upcaster, self.name, first, limit, reverse)
 
         return self._page(("history", str(reverse)), after, limit, page)
+
+    def follow(
+        self, run: str | None = None, *, case: str | None = None, after: str | None = None, from_now: bool = False
+    ) -> Following:
+        """Records in the order of their arrival, and then those that come, whichever process commits them.
+
+        All records of the tenant, its operators' acts among them, or those of one run, and of one case among these.
+        It begins with the first, with what follows the cursor `after`, or with `from_now` behind the last one there is
+        now. What this process commits is handed out at once, what another one does within a tenth of a second.
+
+        `InvalidCursor` when `after` was issued for another run, case, tenant or store. The iteration raises `Corrupt`
+        when the record that was read last is gone, or is another one: the history was rewritten or cut short, or an
+        older copy of the store was put back. It raises `Closed` when the journal is closed, and what reading raises.
+        """
+        if after is not None and from_now:
+            raise InvalidInput("from_now", from_now, "cannot be combined with a cursor, which says where to go on")
+        run = None if run is None else ids.check_run(run)
+        case = None if case is None else ids.check_case(case)
+        source = Source(self._reading, self._journal._version, self._upcaster, self._secret, self.name, run, case)
+        last = source.newest() if from_now else None
+        if after is not None:
+            with self._named():
+                last = source.unseal(after)
+        return Following(Follower(source, last), self._journal._pulse)
 
     def head(self, run: str) -> Head:
         """The end of the run's chain: seq 0 and zero bytes for an unknown run."""
@@ -541,6 +653,16 @@ class Tenant:
 
         return self._page(("case_history", case), after, limit, page, indexed=True)
 
+    def names(self, index: str, *, limit: int = LIMIT_DEFAULT, after: str | None = None) -> Page[str]:
+        """The names that there are of `case`, `source` or `outcome`, in the order of their bytes."""
+        if index not in reading.NAMED:
+            raise InvalidInput("index", index, f"is none of {', '.join(reading.NAMED)}")
+
+        def page(snapshot: Snapshot, position: bytes | None, limit: int) -> Part[str]:
+            return reading.names(snapshot, self.name, index, position, limit)
+
+        return self._page(("names", index), after, limit, page, indexed=True)
+
     def abandoned(self, *, limit: int = LIMIT_DEFAULT, after: str | None = None) -> Page[Abandoned]:
         """Open runs whose lease expired without being released, oldest expiry first."""
         moment = self._journal._clock()
@@ -552,14 +674,8 @@ class Tenant:
 
     # --- the log ---------------------------------------------------------------------------------------------------
 
-    @property
-    def origin(self) -> str:
-        """The name of the tenant's log in every checkpoint: the base, or base/tenant for all but `default` (A24); the
-        new one for a log that went on under another origin."""
-        with self._reading() as snapshot:
-            return self._origin_in(snapshot)
-
     def _origin_in(self, snapshot: Snapshot) -> str:
+        """The base, or base/tenant for all but `default` (A24); the new one for a log that went on under another."""
         return adoption.adopted_origin(snapshot, self.name) or tenant_origin(self._journal.origin, self.name)
 
     def adopt_log(self, origin: str, old_checkpoint: bytes, *, actor: str, reason: str = "") -> AdoptedLog:
@@ -578,13 +694,10 @@ class Tenant:
             raise InvalidInput("old checkpoint", old.origin, f"is of another log than {self.origin}")
         taken = {name: self._journal.tenant(name).origin for name in {*self._journal.tenants(), self.name}}
         adoption.check_free(origin, self._journal.origin, self.name, taken)
+        if self._journal.store_origin is not None:
+            check_store_origin(self._journal.store_origin, self._journal.origin, {self.name: origin})
         adopted: AdoptedLog = self._submit(ask.adopt_log(origin, old, old_checkpoint, actor=actor, reason=reason))
         return adopted
-
-    def checkpoint(self) -> Checkpoint:
-        """The tenant's log as it stands: origin, size, root."""
-        with self._reading() as snapshot:
-            return seals.checkpoint(snapshot, self.name, self._origin_in(snapshot))
 
     def inclusion_proof(self, run: str, size: int | None = None) -> InclusionProof | None:
         """The proof of the run's highest leaf in the log, its own or an anchor batch's, or of that below `size`.
@@ -598,83 +711,6 @@ class Tenant:
             standing = reading.known_standing(snapshot, self.name, run)
             return anchoring.inclusion(snapshot, standing, size)
 
-    def sign_checkpoint(self, sign: Sign) -> KeptCheckpoint:
-        """Sign the log as it stands and keep the signed checkpoint; the same log is signed again with new keys only.
-
-        `sign(checkpoint, consistent)` promises and signs: `Keyring.sign_checkpoint`. Before it is called, leaves, nodes
-        and the checkpoint to be signed are durable. Raises what `sign` refuses (`PublishedAhead`,
-        `PublishedDiffers`), and `Corrupt` when the log is shorter than what this store signed.
-        """
-        wanted = self.checkpoint()
-        with self._reading() as snapshot:
-            signed = publishing.latest(snapshot, self.name, published=False)
-        if signed is not None and signed.checkpoint.size > wanted.size:
-            raise Corrupt(f"the log has {wanted.size} leaves, and {signed.checkpoint.size} were signed")
-        self._submit(ask.KeepCheckpoint(wanted, CheckpointState.PENDING, b""))
-
-        def consistent(published: Checkpoint) -> bool:
-            with self._reading() as snapshot:
-                return publishing.begins_with(snapshot, self.name, wanted, published)
-
-        lines = sign(wanted, consistent)
-        return self._keep(Note(wanted.text(), tuple(lines)), CheckpointState.SIGNED)
-
-    def keep_cosignatures(self, size: int, lines: Sequence[SignatureLine]) -> KeptCheckpoint:
-        """Add lines, which the caller has verified, to the signed checkpoint of this size."""
-        return self._keep(self._signed_note(size).adding(lines), CheckpointState.SIGNED)
-
-    def publish_checkpoint(self, size: int, *, without_quorum: bool = False) -> KeptCheckpoint:
-        """Let the signed checkpoint of this size be handed out. `PublishedAhead` when a larger one was."""
-        state = CheckpointState.WITHOUT_QUORUM if without_quorum else CheckpointState.PUBLISHED
-        return self._keep(self._signed_note(size), state)
-
-    def signed_checkpoint(self, size: int | None = None) -> KeptCheckpoint | None:
-        """The largest checkpoint that was signed, or the one of this size; None when there is none."""
-        with self._reading() as snapshot:
-            if size is None:
-                return publishing.latest(snapshot, self.name, published=False)
-            return publishing.kept_at(snapshot, self.name, ids.check_size("size", size))
-
-    def published_checkpoint(self) -> bytes | None:
-        """The latest checkpoint that was published, as the signed note that is handed out; None before the first."""
-        with self._reading() as snapshot:
-            kept = publishing.latest(snapshot, self.name, published=True)
-        return None if kept is None or kept.note is None else kept.note.encode()
-
-    def published_sizes(self, above: int, limit: int = LIMIT_DEFAULT) -> list[int]:
-        """The sizes above this one that were published, at most `limit` of them, smallest first."""
-        above, limit = ids.check_size("above", above), ids.check_limit(limit)
-        with self._reading() as snapshot:
-            return publishing.published_sizes(snapshot, self.name, above, limit)
-
-    def _signed_note(self, size: int) -> Note:
-        kept = self.signed_checkpoint(size)
-        if kept is None or kept.note is None:
-            raise NotFound("signed checkpoint of size", size)
-        return kept.note
-
-    def _keep(self, note: Note, state: CheckpointState) -> KeptCheckpoint:
-        request = ask.KeepCheckpoint(Checkpoint.parse(note.text), state, note.encode())
-        kept: KeptCheckpoint = self._submit(request)
-        return kept
-
-    def consistency_proof(self, old_size: int) -> ConsistencyProof:
-        """The proof that the log of `old_size` leaves is the beginning of the log as it stands."""
-        old_size = ids.check_size("old size", old_size)
-        with self._reading() as snapshot:
-            return seals.consistency(snapshot, self.name, old_size)
-
-    def leaf_entries(self, start: int, limit: int) -> list[bytes]:
-        """The entries of at most `limit` leaves of the log from number `start` on, as they are stored."""
-        start, limit = ids.check_size("start", start), ids.check_limit(limit)
-        with self._reading() as snapshot:
-            return seals.leaf_entries(snapshot, self.name, start, limit)
-
-    def tree_nodes(self, nodes: Sequence[Node]) -> Sequence[bytes]:
-        """The hashes of these complete subtrees of the log, in their order: what `merkle.tree` computes from."""
-        with self._reading() as snapshot:
-            return seals.snapshot_reader(self.name, snapshot)(nodes)
-
     def log_positions(self, runs: Sequence[str]) -> list[int | None]:
         """The log position of each run's seal, None for a run that is not sealed, in one pass."""
         names = [ids.check_run(run) for run in runs]
@@ -682,11 +718,14 @@ class Tenant:
             found = reading.standings(snapshot, self.name, names)
             return [None if standing is None else standing.seal for standing in found]
 
-    def verify(self, run: str) -> CheckReport:
-        """Derive one run again from its record bytes, down to its leaves in the log. `NotFound` for an unknown run."""
+    def verify(self, run: str, *, trust: Trust = NOTHING_BROUGHT) -> CheckReport:
+        """Derive one run again from its record bytes, down to its leaves in the log. `NotFound` for an unknown run.
+
+        Of `trust` the keys and signatures count; outside checkpoints are for the whole store (`Journal.check`).
+        """
         ids.check_run(run)
         with self._reading() as snapshot:
-            return checking.check_run(snapshot, self._journal._setting, self.name, run)
+            return checking.check_run(snapshot, self._journal._setting, self.name, run, trust)
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
@@ -697,13 +736,6 @@ class Tenant:
     @property
     def _secret(self) -> bytes:
         return self._journal._setting.identity.secret
-
-    def _submit(self, request: ask.Request) -> Any:
-        try:
-            return self._journal._submit(self.name, request)
-        except SealbookError as error:
-            error.tenant = self.name  # as `_named` does, without the cost of its context manager
-            raise
 
     def _page(
         self,
@@ -731,15 +763,6 @@ class Tenant:
             if indexed and not StoreRow.decode(snapshot.get_many([tables.STORE_PLACE])[0]).index_current:
                 raise IndexStale
             yield snapshot
-
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Errors name the run alone; the tenant is their attribute (behaviour D8)."""
-        try:
-            yield
-        except SealbookError as error:
-            error.tenant = self.name
-            raise
 
     def _epoch(self, run: str, lease: Lease | None, epoch: int | None) -> int | None:
         if lease is None:

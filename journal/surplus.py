@@ -9,13 +9,14 @@ from __future__ import annotations
 from sealbook.indexes import case, outcome, source
 from sealbook.indexes.registry import INDEX_TABLES
 from sealbook.indexes.registry import rows as index_rows
+from sealbook.indexes.standing import BLOCK_RECORDS, Standing
 from sealbook.journal import ids, tables
 from sealbook.journal.audit import Audit, check_names
 from sealbook.journal.errors import Corrupt, NotFound, Refused, SealbookError
-from sealbook.journal.findings import Finding
 from sealbook.journal.ids import OPERATOR_RUN
 from sealbook.journal.overlay import read_standing
-from sealbook.journal.record import Record, decode_record, decode_row
+from sealbook.journal.record import Record, read_record
+from sealbook.journal.reheads import head_stands
 from sealbook.journal.requests import read_members
 
 
@@ -26,11 +27,13 @@ class Surplus:
         self._audit, self._snapshot, self._sizes = audit, audit.snapshot, sizes
 
     def check(self) -> None:
-        """Name every row that no record leads to, and every gap in the arrivals."""
+        """Name every row that no record leads to."""
         sound = {
+            tables.ARRIVALS: self._block_stands,
             tables.ADMISSIONS: self._admission_stands,
             tables.CANCELS: self.cancel_stands,
             tables.NODES: self._node_stands,
+            tables.HEADS: self._head_stands,
         }
         if self._audit.indexed:
             sound |= dict.fromkeys(INDEX_TABLES, self._index_row_stands) | {case.TABLE: self._case_stands}
@@ -39,45 +42,18 @@ class Surplus:
                 for key, value in self._audit.walk(table):
                     if not stands(table, key, value):
                         self._audit.found("nothing in the journal leads to this row", place=(table, key))
-        dense = all(tally.arrival_max == tally.records for tally in self._audit.tallies.values())
-        if not dense or self._audit.agreed[tables.ARRIVALS] != self._snapshot.count(tables.ARRIVALS):
-            self._check_arrivals()
 
-    def _check_arrivals(self) -> None:
-        """Arrivals and records are a bijection over 1..N: name rows that no record has, and numbers that none has."""
-        audit, last = self._audit, ("", 0)
-        for key, value in self._audit.walk(tables.ARRIVALS):
-            place = (tables.ARRIVALS, key)
-            try:
-                tenant, number = tables.split_number_key(key)
-                ids.check_tenant(tenant)
-            except (ValueError, Refused) as error:
-                audit.found(f"the row's key is damaged: {error}", place=place)
-                continue
-            try:
-                run, seq = tables.split_arrival_value(value)
-                stands = self._record_has_arrival(tenant, ids.check_run(run), seq, number)
-            except (ValueError, Refused) as error:
-                audit.found(f"the arrival is damaged: {error}", tenant=tenant, place=place)
-                continue
-            finally:
-                expected = last[1] + 1 if last[0] == tenant else 1
-                if number > expected:
-                    gap = (tables.ARRIVALS, tables.number_key(tenant, expected))
-                    audit.found("the arrival is missing", tenant=tenant, place=gap)
-                last = (tenant, number)
-            if not stands:
-                what = f"no record has arrival {number}"
-                audit.findings.add(Finding(tenant, run, seq, *place, what))
-
-    def _record_has_arrival(self, tenant: str, run: str, seq: int, number: int) -> bool:
-        [value] = self._snapshot.get_many([(tables.JOURNAL, tables.record_key(tenant, run, seq))])
-        if value is None:
-            return self._is_unsure(tenant, run)
+    def _block_stands(self, table: str, key: bytes, value: bytes) -> bool:
+        """Whether the run has so many records that this block of them is full."""
         try:
-            return decode_row(value, run, seq).arrival == number
-        except Corrupt:
-            return True  # the record has been reported
+            tenant, run, block = tables.split_position_key(key)
+            owner = tables.run_key(tenant, run)
+            if owner in self._audit.unsure:
+                return True
+            standing = self._standing(owner)
+        except (ValueError, Refused, Corrupt):
+            return False
+        return standing is not None and block < standing.records // BLOCK_RECORDS
 
     def _admission_stands(self, table: str, key: bytes, value: bytes) -> bool:
         """Whether the run that holds the admission key was admitted with it."""
@@ -114,31 +90,31 @@ class Surplus:
         size = self._sizes.get(tenant.decode(errors="replace"), 0)
         return index + 1 <= size >> level
 
+    def _head_stands(self, table: str, key: bytes, value: bytes) -> bool:
+        """Whether the store log has that head of the tenant's log."""
+        try:
+            ids.check_tenant(tables.split_number_key(key)[0])
+        except (ValueError, Refused):
+            return False
+        return head_stands(self._audit, key)
+
     def _index_row_stands(self, table: str, key: bytes, value: bytes) -> bool:
         """Whether the run that the row names stands so that it has this row."""
         owner = _index_owner(table, key, value)
         if owner in self._audit.unsure:
             return True
         try:
-            tenant, run = tables.split_run_key(owner)
-            standing = self._audit.corrected.get(owner)
-            if standing is None:
-                standing = read_standing(
-                    tenant, ids.check_run(run), self._snapshot.get_many([(tables.STATE, owner)])[0]
-                )
+            standing = self._standing(owner)
         except (ValueError, Refused, Corrupt):
             return False
         return (table, key, value) in index_rows(standing)
 
     def _case_stands(self, table: str, key: bytes, value: bytes) -> bool:
-        """Whether the record that the row names belongs to that case."""
-        parts = key[:-9].split(b"\0")
-        if len(parts) != 3 or key[-9:-8] != b"\0" or value:
-            return False
+        """Whether every record that the row speaks of belongs to that case."""
         try:
-            tenant, name, run = [part.decode() for part in parts]
-            seq = int.from_bytes(key[-8:], "big")
-            return self._is_unsure(tenant, run) or self._record(tenant, run, seq).case == name
+            tenant, name, run, block = case.split_key(key)
+            seqs = case.seqs(block, value)
+            return self._is_unsure(tenant, run) or all(self._record(tenant, run, seq).case == name for seq in seqs)
         except (ValueError, SealbookError):
             return False
 
@@ -147,14 +123,21 @@ class Surplus:
     def _is_unsure(self, tenant: str, run: str) -> bool:
         return tables.run_key(tenant, run) in self._audit.unsure
 
+    def _standing(self, owner: bytes) -> Standing | None:
+        """Where the run stands by its records, or by its state row when that has been found to agree."""
+        tenant, run = tables.split_run_key(owner)
+        standing = self._audit.corrected.get(owner)
+        if standing is None:
+            standing = read_standing(tenant, ids.check_run(run), self._snapshot.get_many([(tables.STATE, owner)])[0])
+        return standing
+
     def _record(self, tenant: str, run: str, seq: int) -> Record:
         """A record that has been checked already; `NotFound` when it is not there."""
         check_names(tenant, run)
-        [value] = self._snapshot.get_many([(tables.JOURNAL, tables.record_key(tenant, run, seq))])
-        if value is None:
+        found = self._audit.find(tenant, run, seq)
+        if found is None:
             raise NotFound("record", seq)
-        upcaster = self._audit.setting.upcaster
-        return decode_record(decode_row(value, run, seq), tenant=tenant, run=run, seq=seq, upcaster=upcaster)
+        return read_record(tenant, run, seq, *found, self._audit.setting.upcaster)
 
 
 def _index_owner(table: str, key: bytes, value: bytes) -> bytes:

@@ -3,10 +3,10 @@
     table        key                              value
   * store        "store"                          ids, formats, restoration, index state, checksum
     tenants      tenant                           what the tenant has: see TenantRow
-  * journal      tenant 00 run 00 seq:u64be       row: arrival, prev, hash, flag, [signature], body
-  * arrivals     tenant 00 arrival:u64be          run 00 seq:u64be
+  * journal      tenant 00 arrival:u64be          row: arrival, prev, hash, flag, [signature], body
+    arrivals     tenant 00 run 00 block:u64be     64 × u64be: the arrivals of the run's records 64 × block + 1 and on
   * leases       tenant 00 run                    epoch, expiries, boot id, owner, checksum
-    state        tenant 00 run                    the packed Standing
+    state        tenant 00 run                    the packed Standing, and the arrivals after the last full block
     effects      tenant 00 run 00 key 32          attempt, recovery, status, start seq, end seq
     admissions   tenant 00 digest 32              run
     cancels      tenant 00 run                    seq:u64be of the CancelRequested in ~tenant
@@ -16,9 +16,12 @@
   * batches      tenant 00 index:u64be number:u32be   leaf entry 90, run: an entry of the anchor batch at that leaf
     batched      tenant 00 run 00 index:u64be     number:u32be of the run's entry in that batch
     origins      tenant                           seq:u64be of the LogAdopted in ~tenant, origin
+    heads        tenant 00 index:u64be            (empty): that leaf of the store log is a head of the tenant's log
   * checkpoints  tenant 00 size:u64be             state u8, signed note, checksum
   * signers      signer id 32                     algorithm u8, public key
     activity, cases, outcome, source, waiting     see each module of `indexes`
+
+The store log's rows in `tenants`, `leaves`, `nodes` and `checkpoints` have `~store` for a tenant, which names none.
 
 `*` is ground truth. All else is derived from it, and `check` derives it again. Lease rows, checkpoints and the store
 row have no second home, so they end in 8 bytes of BLAKE3(table ‖ key ‖ value): that finds damage, not forgery.
@@ -60,6 +63,7 @@ NODES = "nodes"
 BATCHES = "batches"
 BATCHED = "batched"
 ORIGINS = "origins"
+HEADS = "heads"
 CHECKPOINTS = "checkpoints"
 SIGNERS = "signers"
 
@@ -80,13 +84,14 @@ TABLES = (
         BATCHES,
         BATCHED,
         ORIGINS,
+        HEADS,
         CHECKPOINTS,
         SIGNERS,
     ),
     *INDEX_TABLES,
 )
 
-FORMAT = 1  # of everything that this page and `indexes` draw
+FORMAT = 2  # of everything that this page and `indexes` draw
 INDEX_VERSION = 1
 CHECKSUM_BYTES = 8
 BATCH_NUMBER_BYTES = 4
@@ -103,13 +108,13 @@ def run_key(tenant: str, run: str) -> bytes:
     return text(tenant) + run.encode()
 
 
-def record_key(tenant: str, run: str, seq: int) -> bytes:
-    """The key of a record in `journal`; with seq 0, what is below all of the run's records."""
-    return run_key(tenant, run) + b"\0" + u64(seq)
+def block_key(tenant: str, run: str, block: int) -> bytes:
+    """The key of a row of `arrivals`: of a full block of the run's records."""
+    return run_key(tenant, run) + b"\0" + u64(block)
 
 
 def number_key(tenant: str, number: int) -> bytes:
-    """The key of an arrival or of a leaf."""
+    """The key of a record, by its arrival, or of a leaf."""
     return text(tenant) + u64(number)
 
 
@@ -159,20 +164,20 @@ def split_run_key(key: bytes) -> tuple[str, str]:
 
 
 def split_tail_key(key: bytes, tail_bytes: int) -> tuple[str, str, bytes]:
-    """(tenant, run, tail) of a key of `journal`, `positions`, `batched` (tail 8) or `effects` (tail 32)."""
+    """(tenant, run, tail) of a key of `arrivals`, `positions`, `batched` (tail 8) or `effects` (tail 32)."""
     if len(key) <= tail_bytes + 1 or key[-tail_bytes - 1] != 0:
         raise ValueError("the key is not tenant 00 run 00 and its tail")
     return *split_run_key(key[: -tail_bytes - 1]), key[-tail_bytes:]
 
 
-def split_record_key(key: bytes) -> tuple[str, str, int]:
-    """(tenant, run, seq) of a key of `journal`, or (tenant, run, index) of one of `positions`."""
+def split_position_key(key: bytes) -> tuple[str, str, int]:
+    """(tenant, run, index) of a key of `positions` or `batched`, or (tenant, run, block) of one of `arrivals`."""
     tenant, run, tail = split_tail_key(key, 8)
     return tenant, run, read_u64(tail, 0)
 
 
 def split_number_key(key: bytes) -> tuple[str, int]:
-    """(tenant, number) of a key of `arrivals` or `leaves`."""
+    """(tenant, number) of a key of `journal`, `leaves`, `heads` or `checkpoints`."""
     if len(key) < 10 or key[-9] != 0 or b"\0" in key[:-9]:
         raise ValueError("the key is not tenant 00 number")
     return key[:-9].decode(), read_u64(key, len(key) - 8)
@@ -253,14 +258,15 @@ class StoreRow:
 NO_REBUILD = bytes(8)
 
 
-_TENANT = struct.Struct("<6q")
+_TENANT = struct.Struct("<7q")
 
 
 class TenantRow(NamedTuple):
     """How many records a tenant has taken, how many leaves its log has, and how far that log has been signed.
 
     `checkpoints` counts the rows of table `checkpoints`; `signed` and `published` are the largest sizes among them, -1
-    where there is none. `batch` is the position of the last anchor batch in the log, -1 before the first.
+    where there is none. `batch` is the position of the last anchor batch in the log, -1 before the first. `gathered`
+    is the size that the last head of the log in the store log states, 0 before the first.
     """
 
     arrivals: int = 0
@@ -269,6 +275,7 @@ class TenantRow(NamedTuple):
     signed: int = -1
     published: int = -1
     batch: int = -1
+    gathered: int = 0
 
     def encode(self) -> bytes:
         """The stored value."""
@@ -282,7 +289,8 @@ class TenantRow(NamedTuple):
         if len(value) != _TENANT.size:
             raise Corrupt("the tenant's row has another length", None, None, TENANTS, tenant.encode())
         row = cls(*_TENANT.unpack(value))
-        if min(row.arrivals, row.leaves, row.checkpoints, row.signed + 1, row.published + 1, row.batch + 1) < 0:
+        counts = (row.arrivals, row.leaves, row.checkpoints, row.gathered)
+        if min(*counts, row.signed + 1, row.published + 1, row.batch + 1) < 0:
             raise Corrupt("the tenant's row counts less than nothing", None, None, TENANTS, tenant.encode())
         return row
 
@@ -398,18 +406,6 @@ class BatchRow(NamedTuple):
             return cls(LeafEntry.decode(value[:LEAF_ENTRY_BYTES]), value[LEAF_ENTRY_BYTES:].decode())
         except Malformed as error:
             raise ValueError(str(error)) from error
-
-
-def arrival_value(run: str, seq: int) -> bytes:
-    """What an arrival points at."""
-    return text(run) + u64(seq)
-
-
-def split_arrival_value(value: bytes) -> tuple[str, int]:
-    """(run, seq) that an arrival points at; ValueError when the bytes are no such value."""
-    if len(value) < 10 or value[-9] != 0:
-        raise ValueError("the value is not run 00 seq")
-    return value[:-9].decode(), read_u64(value, len(value) - 8)
 
 
 def node_places(tenant: str, nodes: Sequence[Node]) -> list[Place]:

@@ -68,5 +68,6 @@ def _check_origin(origin: str) -> None:
         raise Malformed(f"checkpoint: origin is not UTF-8: {shown(origin)}") from error
     if not 1 <= length <= ORIGIN_BYTES_MAX:
         raise Malformed(f"checkpoint: origin is 1 to {ORIGIN_BYTES_MAX} bytes, not {length}")
-    if any(unicodedata.category(character) in _LINE_BREAKING for character in origin):
+    # None of them is printable, and hardly an origin has any other unprintable character.
+    if not origin.isprintable() and any(unicodedata.category(character) in _LINE_BREAKING for character in origin):
         raise Malformed(f"checkpoint: origin has a control character: {shown(origin)}")

@@ -7,7 +7,7 @@ a sign or leading zeros, and readers that disagree split a quorum. So nothing is
 from __future__ import annotations
 
 import re
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64
 
 from sealbook.merkle.errors import Malformed, shown
 from sealbook.merkle.hashing import HASH_BYTES, SIZE_MAX
@@ -20,13 +20,13 @@ assert len(str(SIZE_MAX)) == 19
 
 def base64_text(data: bytes) -> str:
     """The base64 of RFC 4648 section 4, padded."""
-    return b64encode(data).decode()
+    return b2a_base64(data, newline=False).decode()
 
 
 def parse_base64(what: str, text: str) -> bytes:
     """The bytes that `text` is the base64 of. Raises `Malformed`, which names `what`, for any other text."""
     try:
-        data = b64decode(text, validate=True)
+        data = a2b_base64(text, strict_mode=True)
     except ValueError as error:
         raise Malformed(f"{what} is not base64: {shown(text)}") from error
     # Decoders let through bits after the last byte that the encoder leaves 0.

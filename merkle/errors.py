@@ -18,5 +18,5 @@ def shown(value: object) -> str:
     """The value as it may stand in an error of one line: ASCII, and short."""
     if isinstance(value, int) and value.bit_length() > 128:  # Python refuses to print integers of 4,300 digits
         return f"an integer of {value.bit_length()} bits"
-    text = ascii(value)
+    text = ascii(value).removeprefix("b")  # bytes are mostly text of others, and shown as such
     return text if len(text) <= 80 else f"{text[:80]}…"

@@ -39,6 +39,7 @@ _P256_PUBLIC_KEY_BYTES = len(_P256_PREFIX) + 64
 assert _P256_PREFIX[1] + 2 == _P256_PUBLIC_KEY_BYTES
 
 _KEY_ID = re.compile(r"[0-9a-f]{8}")
+_SPACE_OR_PLUS = re.compile(r"[\s+]")  # \s is what str.isspace() is true of
 
 # Edwards25519 (RFC 8032 section 5.1): -x^2 + y^2 = 1 + d x^2 y^2 modulo p.
 _P = 2**255 - 19
@@ -74,7 +75,7 @@ def check_key_name(name: str) -> None:
     characters." """
     if not name:
         raise Malformed("key name is empty")
-    if "+" in name or any(character.isspace() for character in name):
+    if _SPACE_OR_PLUS.search(name):
         raise Malformed(f"key name has a space or a plus: {shown(name)}")
     check_lines("key name", name)
     try:
@@ -90,26 +91,15 @@ class VerifierKey:
     name: str
     algorithm: Algorithm
     public_key: bytes
+    key_id: bytes = field(init=False, repr=False, compare=False)
+    """The four bytes that, with the name, select this key. Worked out once: every line is held to them."""
 
     def __post_init__(self) -> None:
         check_key_name(self.name)
         if len(self.name.encode("utf-8")) > NAME_BYTES_MAX:
             raise Malformed(f"verifier key: name is 1 to {NAME_BYTES_MAX} bytes, not {shown(self.name)}")
         _check_public_key(self.algorithm, self.public_key)
-
-    @property
-    def key_id(self) -> bytes:
-        """The four bytes that, with the name, select this key."""
-        match self.algorithm:
-            case Algorithm.ECDSA:
-                committed = self.public_key
-            case Algorithm.RFC6962_TREE_HEAD:
-                # RFC 6962 section 3.2: "The SHA-256 hash of the log's public key"
-                log_id = sha256(self.public_key).digest()
-                committed = self.name.encode() + b"\n" + bytes([self.algorithm]) + log_id
-            case _:
-                committed = self.name.encode() + b"\n" + bytes([self.algorithm]) + self.public_key
-        return sha256(committed).digest()[:KEY_ID_BYTES]
+        object.__setattr__(self, "key_id", _key_id(self.name, self.algorithm, self.public_key))
 
     def __str__(self) -> str:
         """The key as text."""
@@ -163,6 +153,12 @@ class SignatureLine:
     def __str__(self) -> str:
         """The line, without its newline."""
         return f"{self.PREFIX}{self.name} {base64_text(self.key_id + self.signature)}"
+
+    @property
+    def bytes_length(self) -> int:
+        """How many bytes the line takes under a note, its newline included."""
+        base64_length = -(-(KEY_ID_BYTES + len(self.signature)) // 3) * 4
+        return len(self.PREFIX.encode()) + len(self.name.encode()) + len(" ") + base64_length + len("\n")
 
     @classmethod
     def parse(cls, line: str) -> Self:
@@ -228,6 +224,19 @@ def _algorithm(data: bytes) -> Algorithm:
         return Algorithm(data[0])
     except (IndexError, ValueError):
         raise Malformed(f"key: algorithm 0x{data[:1].hex()} is not one that is read here") from None
+
+
+def _key_id(name: str, algorithm: Algorithm, public_key: bytes) -> bytes:
+    match algorithm:
+        case Algorithm.ECDSA:
+            committed = public_key
+        case Algorithm.RFC6962_TREE_HEAD:
+            # RFC 6962 section 3.2: "The SHA-256 hash of the log's public key"
+            log_id = sha256(public_key).digest()
+            committed = name.encode() + b"\n" + bytes([algorithm]) + log_id
+        case _:
+            committed = name.encode() + b"\n" + bytes([algorithm]) + public_key
+    return sha256(committed).digest()[:KEY_ID_BYTES]
 
 
 def _check_public_key(algorithm: Algorithm, public_key: bytes) -> None:

@@ -44,15 +44,16 @@ class Note:
             raise Malformed(f"note: the text ends with a newline, not with {shown(self.text[-20:])}")
         if not 1 <= len(self.lines) <= SIGNATURE_LINES_MAX:
             raise Malformed(f"note: 1 to {SIGNATURE_LINES_MAX} signature lines, not {len(self.lines)}")
-        if len(self.encode()) > NOTE_BYTES_MAX:
-            raise Malformed(f"note: at most {NOTE_BYTES_MAX} bytes")
+        try:
+            length = len(self.text.encode()) + len("\n") + sum(line.bytes_length for line in self.lines)
+        except UnicodeEncodeError as error:
+            raise Malformed(f"note: not UTF-8: {shown(self.text)}") from error
+        if length > NOTE_BYTES_MAX:
+            raise Malformed(f"note: at most {NOTE_BYTES_MAX} bytes, not {length}")
 
     def encode(self) -> bytes:
         """The bytes of the note."""
-        try:
-            return f"{self.text}\n{lines_text(self.lines)}".encode()
-        except UnicodeEncodeError as error:
-            raise Malformed(f"note: not UTF-8: {shown(self.text)}") from error
+        return f"{self.text}\n{lines_text(self.lines)}".encode()
 
     @classmethod
     def parse(cls, data: bytes) -> Self:

@@ -37,6 +37,7 @@ TILE_MEDIA_TYPE = "application/octet-stream"
 _PATH = re.compile(
     r"tile/(?P<level>entries|[0-9]{1,2})/(?P<index>(?:x[0-9]{3}/){0,5}[0-9]{3})(?:\.p/(?P<width>[0-9]{1,3}))?"
 )
+_TENANT_PATH = re.compile(r"tenant/([0-9a-f]{64})/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,17 @@ def parse_path(path: str) -> HashTile | EntryBundle:
     if tile.path() != path:  # leading zeros, in any of the numbers, and a full tile's width
         raise Malformed(f"tile: path is {tile.path()}, not {shown(path)}")
     return tile
+
+
+def tenant_path(tag: bytes) -> str:
+    """Where the tiles of the log with this tenant tag stand, beside those of the log of logs that has its heads."""
+    return f"tenant/{tag.hex()}/"
+
+
+def split_tenant_path(path: str) -> tuple[bytes | None, str]:
+    """The tenant tag that the path begins with and what follows it; None and the path, where it begins with none."""
+    match = _TENANT_PATH.match(path)
+    return (None, path) if match is None else (bytes.fromhex(match[1]), path[match.end() :])
 
 
 def hash_tiles(*, old_size: int, new_size: int) -> Iterator[HashTile]:

@@ -100,7 +100,7 @@ def read_answer(
         return _read_conflict(request, checkpoint, answer, cosigned_size, now)
     if answer.status == 422:
         return _alarm(AlarmKind.PROOF_REFUSED, request, checkpoint, answer, now)
-    return Unavailable(answer.status, shown(answer.body))
+    return Unavailable(answer.status, _said(answer.body))
 
 
 def split_views(checkpoints: Iterable[Checkpoint]) -> list[tuple[Checkpoint, Checkpoint]]:
@@ -162,6 +162,12 @@ def _read_conflict(
     if size == request.old_size:
         return Unavailable(409, f"the size that it asks for, {size}, is the one that we named")
     return Stale(size)
+
+
+def _said(body: bytes) -> str:
+    """What a refusal says of itself: its body as text, quoted and cut."""
+    text = body[:ANSWER_BYTES_MAX].decode("utf-8", "backslashreplace").strip()
+    return shown(text) if text else "it says no more"
 
 
 def _stated_size(answer: Answer) -> int | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,3 +17,11 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no shared folder at {folder}: set SEALBOOK_SHARED")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_comes() -> Iterator[None]:
+    """No test leaves a configured structlog behind, which would print what the library says in later ones."""
+    yield
+    if (structlog := sys.modules.get("structlog")) is not None:
+        structlog.reset_defaults()

@@ -67,6 +67,7 @@ def runnable(document: Path) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "document", [document for document in DOCUMENTS if runnable(document)], ids=lambda document: document.name
 )

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 GUARANTEES: list[Guarantee] = runpy.run_path(str(ROOT / "tests" / "guarantees.py"))["GUARANTEES"]
 
+pytestmark = pytest.mark.slow  # sources are the same for every interpreter
+
 each_guarantee = pytest.mark.parametrize("row", GUARANTEES, ids=lambda row: row.promise)
 
 

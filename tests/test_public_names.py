@@ -9,7 +9,7 @@ import re
 import pytest
 from project import ROOT
 
-MODULES = ("sealbook.merkle", "sealbook.indexes", "sealbook.journal")
+MODULES = ("sealbook.merkle", "sealbook.indexes", "sealbook.journal", "sealbook.journal.bundle")
 
 
 def documented(module: str) -> list[str]:

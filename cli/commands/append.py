@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sealbook.cli.commands.show import Printer
 from sealbook.cli.options import Verb, epoch_option, format_option, run_argument
 from sealbook.cli.setup import Setup, pass_setup
 
@@ -63,6 +62,7 @@ def command(
     more. Without JSON, or with -, the entry is read from standard input.
     """
     from sealbook.cli import entry_json
+    from sealbook.cli.rendering.printer import Look, Printer
     from sealbook.journal import Head
     from sealbook.journal.errors import printable
 
@@ -80,7 +80,7 @@ def command(
     if records.replayed:
         setup.remark("the entry stood already: an earlier call had appended it")
     with setup.report(f"record {records[-1].seq} of {printable(run)} was written") as output:
-        Printer(output, form).show_all(records)
+        Printer(output, Look(form, everything=form == "json")).show_all(records)
 
 
 def _under_own_lease(

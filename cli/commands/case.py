@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from sealbook.cli.commands.show import print_records
-from sealbook.cli.options import Verb, format_option, page_options, range_options
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.commands import show
+from sealbook.cli.options import Verb, range_options
+from sealbook.cli.showing import options
 
 
-@click.command("case", cls=Verb, examples=("sealbook case case-7", "sealbook case case-7 -n 5 -o json"))
+@click.command(
+    "case",
+    cls=Verb,
+    examples=(
+        "sealbook case case-7",
+        "sealbook case case-7 -n 5 -o json",
+        "sealbook case case-7 KIND=Note --since yesterday",
+    ),
+)
 @click.argument("case", metavar="CASE")
+@options.match_options
 @range_options
-@page_options
-@format_option("short", "json", "cat")
-@pass_setup
-def command(
-    setup: Setup, case: str, since: int | None, until: int | None, count: int | None, reverse: bool, form: str
-) -> None:
-    """Print the records of a case, whichever run wrote them, in the order of their arrival."""
-    from sealbook.cli.selection import Selection
-    from sealbook.journal import ids
+@options.order_options
+@options.look_options
+@click.pass_context
+def command(ctx: click.Context, /, case: str, **asked: Any) -> int:
+    """Print the records of a case, whichever run wrote them, in the order of their arrival.
 
-    selection = Selection(case=ids.check_case(case), since=since, until=until)
-    print_records(setup, selection, count=count, reverse=reverse, form=form)
+    This is `sealbook show --case CASE`, with its matches, times, cursors and formats.
+    """
+    code: int = ctx.invoke(show.command, case=case, field=None, field_names=False, **asked)
+    return code

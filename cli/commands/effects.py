@@ -14,22 +14,40 @@ if TYPE_CHECKING:
     from sealbook.cli.rendering.output import Output
     from sealbook.journal import Effect, Tenant
 
+FAILED = ("failed", "did-not-happen")
+
 
 @click.command(
     "effects",
     cls=Verb,
-    examples=("sealbook effects order-42", "sealbook effects --in-doubt", "sealbook effects -o json"),
+    examples=(
+        "sealbook effects order-42",
+        "sealbook effects --in-doubt",
+        "sealbook effects --failed --name 'charge*'",
+        "sealbook effects -o json",
+    ),
 )
 @click.argument("run", metavar="[RUN]", required=False)
 @click.option("--in-doubt", is_flag=True, help="Only effects that were started and whose end is not recorded.")
+@click.option("--failed", is_flag=True, help="Only effects that are known not to have happened.")
+@click.option("--name", "names", multiple=True, metavar="NAME", help="Only effects of this name, or glob; repeatable.")
 @format_option("short", "json")
 @pass_setup
-def command(setup: Setup, run: str | None, in_doubt: bool, form: str) -> None:
-    """List effects, each by its latest attempt: of one run, or of all runs by name, in the order of their starts."""
+def command(setup: Setup, run: str | None, in_doubt: bool, failed: bool, names: tuple[str, ...], form: str) -> None:
+    """List effects, each by its latest attempt: of one run, or of all runs by name, in the order of their starts.
+
+    With --in-doubt and --failed both, those that are either. `sealbook run RUN` shows every attempt.
+    """
     from sealbook.cli.rendering import objects
+    from sealbook.cli.showing import globs
 
     with setup.reading() as tenant, setup.output(paged=True) as output:
-        found = (effect for effect in _effects(tenant, run, in_doubt) if effect.in_doubt or not in_doubt)
+        found = (
+            effect
+            for effect in _effects(tenant, run, in_doubt, failed)
+            if _is_wanted(effect, in_doubt, failed)
+            and (not names or (effect.name is not None and globs.meant(effect.name, names)))
+        )
         if form == "json":
             for effect in found:
                 output.line(objects.text(objects.effect(tenant.name, effect)))
@@ -37,9 +55,15 @@ def command(setup: Setup, run: str | None, in_doubt: bool, form: str) -> None:
             print_table(output, found)
 
 
-def _effects(tenant: Tenant, run: str | None, in_doubt: bool) -> Iterator[Effect]:
+def _is_wanted(effect: Effect, in_doubt: bool, failed: bool) -> bool:
+    if not in_doubt and not failed:
+        return True
+    return (in_doubt and effect.in_doubt) or (failed and effect.status in FAILED)
+
+
+def _effects(tenant: Tenant, run: str | None, in_doubt: bool, failed: bool) -> Iterator[Effect]:
     from sealbook.cli.commands.run import ordered_effects
-    from sealbook.cli.selection import pages
+    from sealbook.cli.paging import pages
     from sealbook.journal import NotFound
 
     if run is not None:
@@ -48,7 +72,8 @@ def _effects(tenant: Tenant, run: str | None, in_doubt: bool) -> Iterator[Effect
         yield from ordered_effects(tenant, run)
         return
     for standing in pages(lambda after, limit: tenant.runs(after=after, limit=limit)):
-        if standing.effects_in_doubt if in_doubt else standing.effects_started:
+        some = (standing.effects_in_doubt if in_doubt else 0) + (standing.effects_failed if failed else 0)
+        if some or (standing.effects_started and not in_doubt and not failed):
             yield from ordered_effects(tenant, standing.run)
 
 
@@ -80,4 +105,4 @@ def print_table(output: Output, effects: Iterable[Effect], *, with_run: bool = T
 def _styles(effect: Effect) -> tuple[str, ...]:
     if effect.in_doubt:
         return ("yellow",)
-    return ("red",) if effect.status in ("failed", "did-not-happen") else ()
+    return ("red",) if effect.status in FAILED else ()

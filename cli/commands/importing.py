@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sealbook.journal import Tenant
 
 TRAJECTORY_MEMBERS = ("trajectory", "history", "messages")
+JOURNAL_EXPORT = (b"__CURSOR=", b"__REALTIME_TIMESTAMP=")  # the fields that begin an entry of systemd's journal
 PROGRESS_FILES_MIN = 10  # fewer are done before a bar could be read
 
 
@@ -43,13 +44,15 @@ class Tally:
     examples=(
         "sealbook -D agents.sealbook import --format temporal histories/*.json",
         "sealbook -D agents.sealbook import --format traj trajectories/*.traj",
+        "sealbook -D agents.sealbook import traces/*.json webhooks/*.json boots.export",
     ),
 )
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["temporal", "traj"]),
-    help="Temporal workflow histories, or trajectories of SWE-agent and mini-swe-agent; guessed when left out.",
+    type=click.Choice(["temporal", "traj", "otlp", "github", "journal-export", "jsonl"]),
+    help="Temporal workflow histories; trajectories of SWE-agent and mini-swe-agent; OTLP/JSON traces; bodies of"
+    " GitHub's webhooks; systemd's Journal Export Format; records as lines of JSON. Guessed when left out.",
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
 @format_option("short", "json")
@@ -101,47 +104,76 @@ def _import(target: Target, file: Path, kind: str | None, tell: Teller, tally: T
     from sealbook.journal import Refused
 
     try:
-        history = _history(file, kind)
+        histories = _histories(file, kind)
     except (Refused, OSError) as error:
         tally.refused += 1
         tell(file, None, _reason(file, error))
         return
     tenant = target.tenant()
     try:
-        imported = apply.apply(tenant, history)
+        runs = apply.apply_all(tenant, histories)
     except (Refused, OSError) as error:
         tally.refused += 1
         tell(file, None, _reason(file, error))
         return
-    tally.records += imported.records
-    setattr(tally, imported.result, getattr(tally, imported.result) + 1)
-    tell(file, imported, None)
+    for imported in runs:
+        tally.records += imported.records
+        setattr(tally, imported.result, getattr(tally, imported.result) + 1)
+        tell(file, imported, None)
 
 
-def _history(file: Path, kind: str | None) -> History:
-    from sealbook.cli.importing import temporal, traj
+def _histories(file: Path, kind: str | None) -> list[History]:
+    """The histories that the file holds: one of Temporal or of an agent, of the others as many as they have runs."""
+    from sealbook.cli.importing import github, journal_export, jsonl, otlp, temporal, traj
 
     text = file.read_bytes()
     name = str(file)
-    kind = kind or guess(text, name)
-    return temporal.read(text, name) if kind == "temporal" else traj.read(text, name)
+    match kind or guess(text, name):
+        case "temporal":
+            return [temporal.read(text, name)]
+        case "traj":
+            return [traj.read(text, name)]
+        case "otlp":
+            return otlp.read(text, name)
+        case "github":
+            return github.read(text, name)
+        case "journal-export":
+            return journal_export.read(text, name)
+        case _:
+            return jsonl.read(text, name)
 
 
 def guess(text: bytes, name: str) -> str:
-    """What the file is: a Temporal history has `events`, a trajectory is a list or has one of three members."""
-    from sealbook.cli.importing import strict
+    """What the file is, by the members that its kind cannot do without."""
+    from sealbook.cli.importing import documents, strict
 
-    document = strict.loads(text, name)
+    if text.startswith(JOURNAL_EXPORT):
+        return "journal-export"
+    found = documents.read(text, name)
+    document = found[0]
+    if isinstance(document, list) and document and isinstance(document[0], dict) and _is_webhook(document[0]):
+        return "github"
     members = document if isinstance(document, dict) else {}
     if "events" in members:
         return "temporal"
+    if "resourceSpans" in members:
+        return "otlp"
+    if _is_webhook(members):
+        return "github"
+    if isinstance(members.get("run"), str) and isinstance(members.get("kind"), str):
+        return "jsonl"
     if isinstance(document, list) or any(members.get(member) is not None for member in TRAJECTORY_MEMBERS):
         return "traj"
     raise strict.damaged(
         name,
         "is neither a Temporal history, an object with a list `events`, nor a trajectory, a list of messages or an"
-        " object with `trajectory`, `history` or `messages`",
+        " object with `trajectory`, `history` or `messages`, nor traces, webhooks, a journal's export or records:"
+        " say with --format what it is",
     )
+
+
+def _is_webhook(document: dict[str, Any]) -> bool:
+    return any(isinstance(document.get(member), dict) for member in ("workflow_run", "workflow_job"))
 
 
 def _reason(file: Path, error: Exception) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,10 +12,11 @@ import click
 
 from sealbook.cli import keyring_options
 from sealbook.cli.keyring_options import keys_option, passphrase_option
-from sealbook.cli.options import Verb, format_option
+from sealbook.cli.options import Verb, VerbGroup, format_option
 from sealbook.cli.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
+    from sealbook.cli.rendering.output import Output
     from sealbook.journal.keyring import Key, Keyring, Purpose
     from sealbook.merkle.keys import Algorithm
 
@@ -25,7 +27,7 @@ HEADINGS = ("NAME", "PURPOSE", "ALGORITHM", "STATE", "CREATED", "ID")
 name_argument = click.argument("name", metavar="NAME")
 
 
-@click.group("keys")
+@click.group("keys", cls=VerbGroup)
 def command() -> None:
     """Keys of record signers, logs and witnesses. They live outside of every store, and each has one name and purpose.
 
@@ -86,7 +88,8 @@ def gen(
     """Make a key and print its public half.
 
     --log makes one key per tenant of the store, or for the tenant that --tenant names: the origin is the base for the
-    tenant `default` and BASE/TENANT for any other. Those that have a key keep it.
+    tenant `default` and BASE/TENANT for any other, and for a log that went on under another origin (`sealbook log
+    adopt`) that one. Those that have a key keep it.
     """
     from sealbook.journal.keyring import ALGORITHMS, Purpose
 
@@ -110,7 +113,7 @@ def gen(
         made = ring.generate(
             purpose, name, created=_now(), algorithm=chosen_algorithm, tenant=tenant, passphrase=passphrase
         )
-        _print_public(setup, [made])
+        _print_made(setup, [made])
 
 
 @command.command("list", cls=Verb, examples=("sealbook keys list", "sealbook keys list -o json"))
@@ -199,7 +202,7 @@ def rotate(setup: Setup, name: str, finish: bool, keys: str | None, passphrase_f
         return
     needed = any(ring.is_protected(key) for key in ring.find(name) if _signs(ring, key))
     passphrase = keyring_options.passphrase(passphrase_file, what=f"the key {name}", needed=needed)
-    _print_public(setup, ring.rotate(name, created=_now(), passphrase=passphrase))
+    _print_made(setup, ring.rotate(name, created=_now(), passphrase=passphrase))
 
 
 @command.command(
@@ -288,7 +291,7 @@ def import_(
         purpose, name = Purpose.WITNESS, witness
     else:
         purpose = Purpose.LOG
-        name, tenant = _origin(setup, origin, exact, setup.tenant)
+        name, tenant = _origin(setup, origin, exact)
         beside = published_path(Path(file))
         signed = beside.read_bytes() if beside.exists() else None
     private = Path(file).read_bytes()
@@ -304,7 +307,7 @@ def import_(
         signed=signed,
         never_signed=never_signed,
     )
-    _print_public(setup, [key])
+    _print_made(setup, [key])
 
 
 # --- which key ---------------------------------------------------------------------------------------------------
@@ -317,23 +320,25 @@ def _one_of(record: str | None, log: bool, witness: str | None) -> None:
 
 def _origins(setup: Setup, base: str | None, exact: bool) -> list[tuple[str, str | None]]:
     """The origins that are to have a key, each with the tenant whose log it is."""
+    if exact or setup.tenant_given:
+        return [_origin(setup, base, exact)]
+    with _based(setup, base).journal(readonly=True) as journal:
+        return [(journal.tenant(name).origin, name) for name in journal.tenants() or [setup.tenant]]
+
+
+def _origin(setup: Setup, base: str | None, exact: bool) -> tuple[str, str | None]:
+    """The origin of the log of the tenant that the setup names; with `exact` the base itself, of nobody's log unless a
+    tenant is named."""
+    from sealbook.journal.origins import check_origin
+
+    setup = _based(setup, base)
     if exact:
-        return [_origin(setup, base, exact, setup.tenant)]
-    if setup.tenant_given:
-        tenants = [setup.tenant]
-    else:
-        with setup.journal(readonly=True) as journal:
-            tenants = journal.tenants() or [setup.tenant]
-    return [_origin(setup, base, exact, tenant) for tenant in tenants]
+        return check_origin(setup.origin), setup.tenant if setup.tenant_given else None
+    return setup.log_origin(), setup.tenant
 
 
-def _origin(setup: Setup, base: str | None, exact: bool, tenant: str) -> tuple[str, str | None]:
-    from sealbook.journal.origins import check_origin, tenant_origin
-
-    base = setup.origin if base is None else base
-    if exact:
-        return check_origin(base), tenant if setup.tenant_given else None
-    return tenant_origin(base, tenant), tenant
+def _based(setup: Setup, base: str | None) -> Setup:
+    return setup if base is None else replace(setup, origin=base)
 
 
 def _has(setup: Setup, ring: Keyring, origin: str, tenant: str | None) -> bool:
@@ -361,11 +366,22 @@ def _now() -> int:
 
 
 def _print_public(setup: Setup, keys: Iterable[Key]) -> None:
+    with setup.output() as output:
+        _write_public(output, keys)
+
+
+def _print_made(setup: Setup, keys: Sequence[Key]) -> None:
+    """The public halves of keys that are in the ring by now."""
+    ids = ", ".join(key.id for key in keys)
+    with setup.report(f"{ids} stands in the ring") as output:
+        _write_public(output, keys)
+
+
+def _write_public(output: Output, keys: Iterable[Key]) -> None:
     from sealbook.cli.rendering.safe import safe
 
-    with setup.output() as output:
-        for key in keys:
-            output.line(safe(key.public_text))
+    for key in keys:
+        output.line(safe(key.public_text))
 
 
 def _word(value: object) -> str:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sealbook.cli.commands.run import lease_words
-from sealbook.cli.options import Verb, epoch_option, format_option, run_argument
+from sealbook.cli.options import Verb, VerbGroup, epoch_option, format_option, run_argument
 from sealbook.cli.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ owner_option = click.option("--owner", required=True, metavar="NAME", help="Who 
 ttl_option = click.option("--ttl", type=float, required=True, metavar="S", help="Seconds until it expires, 1 or more.")
 
 
-@click.group("lease")
+@click.group("lease", cls=VerbGroup)
 def command() -> None:
     """Who may append to a run: a lease has an owner, an expiry, and an epoch that fences every earlier one."""
 
@@ -116,10 +115,10 @@ def show(setup: Setup, run: str, form: str) -> None:
 
 
 def _print(output: Output, lease: Lease, form: str) -> None:
-    from sealbook.cli.rendering import objects
+    from sealbook.cli.rendering import lines, objects
     from sealbook.cli.rendering.safe import safe
 
     if form == "json":
         output.line(objects.text(objects.lease(lease)))
     else:
-        output.line(f"{safe(lease.run)}: {lease_words(lease.owner, lease.epoch, lease.expires_at)}")
+        output.line(f"{safe(lease.run)}: {lines.lease_words(lease.owner, lease.epoch, lease.expires_at)}")

@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING
 import click
 
 from sealbook.cli import keyring_options
-from sealbook.cli.commands import log_adopt, log_monitor, log_publish, log_serve, log_tiles
+from sealbook.cli.commands import log_adopt, log_gather, log_monitor, log_publish, log_serve, log_tiles
 from sealbook.cli.file_output import file_option
 from sealbook.cli.keyring_options import keys_option, passphrase_option
-from sealbook.cli.options import Verb, checkpoint_option, format_option, run_argument
+from sealbook.cli.options import Verb, VerbGroup, checkpoint_option, format_option, run_argument, store_log_option
 from sealbook.cli.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
-    from sealbook.journal import ConsistencyProof, InclusionProof, Tenant
+    from sealbook.journal import ConsistencyProof, InclusionProof, Log, Tenant
     from sealbook.merkle.checkpoint import Checkpoint
 
 
-@click.group("log")
+@click.group("log", cls=VerbGroup)
 def command() -> None:
     """The tenant's Merkle log: an RFC 6962 tree over the heads of its sealed and anchored runs."""
 
 
 @command.command("head", cls=Verb, examples=("sealbook log head", "sealbook log head -o json"))
+@store_log_option
 @format_option("text", "json")
 @pass_setup
 def head(setup: Setup, form: str) -> None:
@@ -32,8 +33,8 @@ def head(setup: Setup, form: str) -> None:
     from sealbook.cli.rendering import lines, objects
     from sealbook.cli.rendering.safe import safe
 
-    with setup.reading() as tenant, setup.output() as output:
-        checkpoint = tenant.checkpoint()
+    with setup.reading_log() as log, setup.output() as output:
+        checkpoint = log.checkpoint()
         if form == "json":
             output.line(objects.text(objects.checkpoint(checkpoint)))
             return
@@ -49,6 +50,7 @@ def head(setup: Setup, form: str) -> None:
 @click.option("--sign", is_flag=True, help="Sign it with the log's keys, and print the signed note.")
 @keys_option
 @passphrase_option
+@store_log_option
 @format_option("text", "json")
 @pass_setup
 def checkpoint(setup: Setup, sign: bool, keys: str | None, passphrase_file: str | None, form: str) -> None:
@@ -58,32 +60,35 @@ def checkpoint(setup: Setup, sign: bool, keys: str | None, passphrase_file: str 
     published by being printed, and no witness is asked: that is `sealbook log publish`.
     """
     from sealbook.cli.rendering import objects
+    from sealbook.journal.errors import printable
 
-    with setup.journal(readonly=not sign) as journal, setup.output() as output:
-        tenant = journal.tenant(setup.tenant)
+    with setup.journal(readonly=not sign) as journal:
+        log = setup.log(journal)
         if sign:
-            found, text = _signed(tenant, keys, passphrase_file)
+            found, text = _signed(log, keys, passphrase_file)
         else:
-            found = tenant.checkpoint()
+            found = log.checkpoint()
             text = found.text()
+    done = f"size {found.size} of {printable(found.origin)} is signed and kept"
+    with setup.report(done) if sign else setup.output() as output:
         if form == "json":
             output.line(objects.text({**objects.checkpoint(found), "text": text}))
         else:
             output.text(text)
 
 
-def _signed(tenant: Tenant, keys: str | None, passphrase_file: str | None) -> tuple[Checkpoint, str]:
-    """The tenant's log as it stands, signed, and the signed note."""
+def _signed(log: Log, keys: str | None, passphrase_file: str | None) -> tuple[Checkpoint, str]:
+    """The log as it stands, signed, and the signed note."""
     from sealbook.cli.publishing.memory import Memory
     from sealbook.cli.publishing.signing import LogSigner, sign_head
     from sealbook.journal.keyring import Purpose
 
     ring = keyring_options.opened(keys)
-    protected = any(ring.is_protected(key) for key in ring.signing(Purpose.LOG, tenant.origin))
+    protected = any(ring.is_protected(key) for key in ring.signing(Purpose.LOG, log.origin))
     passphrase = keyring_options.passphrase(passphrase_file, what="the log's key", needed=protected)
-    memory = Memory(ring.folder, tenant.origin)
+    memory = Memory(ring.folder, log.origin)
     with memory.held():
-        kept = sign_head(tenant, LogSigner(ring, tenant.origin, passphrase), memory)
+        kept = sign_head(log, LogSigner(ring, log.origin, passphrase), memory)
     assert kept.note is not None
     return kept.checkpoint, kept.note.encode().decode()
 
@@ -95,12 +100,14 @@ def _signed(tenant: Tenant, keys: str | None, passphrase_file: str | None) -> tu
         "sealbook log proof order-45",
         "sealbook log proof order-45 --size 1 -o json",
         "sealbook log proof order-45 -o tlog-proof --to order-45.tlog-proof",
+        "sealbook --store-origin example.com/store log proof order-45 --store-log -o tlog-proof --to FILE",
     ),
 )
 @run_argument
 @click.option("--size", type=int, metavar="N", help="Prove it in the log as it was at this size.")
 @checkpoint_option
 @file_option("With -o tlog-proof: the file; otherwise it is printed.")
+@store_log_option
 @format_option("text", "json", "tlog-proof")
 @pass_setup
 def proof(setup: Setup, run: str, size: int | None, checkpoint: Path | None, target: Path | None, form: str) -> None:
@@ -109,6 +116,9 @@ def proof(setup: Setup, run: str, size: int | None, checkpoint: Path | None, tar
     It proves presence. That the log holds no newer leaf of the run, it does not prove. As tlog-proof (C2SP) it is in
     the latest checkpoint that was published, signatures included: with the run's records (`sealbook run RUN -o
     records`) that is all that `sealbook verify --proof` needs.
+
+    With --store-log, which goes with -o tlog-proof, it leads further: from the tenant's log through its newest head to
+    the latest checkpoint that the store log published.
     """
     from sealbook.cli.rendering import lines, objects
     from sealbook.cli.rendering.safe import safe
@@ -116,8 +126,10 @@ def proof(setup: Setup, run: str, size: int | None, checkpoint: Path | None, tar
     if form == "tlog-proof":
         if size is not None:
             raise click.UsageError("-o tlog-proof proves at the size of a signed checkpoint, not at --size")
-        _write_proof_file(setup, run, checkpoint, target)
+        (_write_store_proof_file if setup.store_log else _write_proof_file)(setup, run, checkpoint, target)
         return
+    if setup.store_log:
+        raise click.UsageError("--store-log is for -o tlog-proof")
     if checkpoint is not None or target is not None:
         raise click.UsageError("--checkpoint and --to are for -o tlog-proof")
     with setup.reading() as tenant, setup.output() as output:
@@ -142,14 +154,15 @@ def proof(setup: Setup, run: str, size: int | None, checkpoint: Path | None, tar
 @command.command("consistency", cls=Verb, examples=("sealbook log consistency 1", "sealbook log consistency 1 -o json"))
 @click.argument("old", type=int, metavar="OLD")
 @click.option("--size", type=int, metavar="N", help="Prove it of the log as it was at this size.")
+@store_log_option
 @format_option("text", "json")
 @pass_setup
 def consistency(setup: Setup, old: int, size: int | None, form: str) -> None:
     """Prove that the log of OLD leaves is the beginning of the log as it stands: RFC 9162 section 2.1.4."""
     from sealbook.cli.rendering import lines, objects
 
-    with setup.reading() as tenant, setup.output() as output:
-        found = tenant.consistency_proof(old) if size is None else _consistency(tenant, old, size)
+    with setup.reading_log() as log, setup.output() as output:
+        found = log.consistency_proof(old) if size is None else _consistency(log, old, size)
         if form == "json":
             output.line(objects.text(objects.consistency(found)))
             return
@@ -163,15 +176,15 @@ def consistency(setup: Setup, old: int, size: int | None, form: str) -> None:
         lines.pairs(output, items)
 
 
-def _consistency(tenant: Tenant, old: int, size: int) -> ConsistencyProof:
+def _consistency(log: Log, old: int, size: int) -> ConsistencyProof:
     """The proof between two sizes that the log has reached. Stored nodes never change, so they need no one snapshot."""
     from sealbook.journal import ConsistencyProof, InvalidInput
     from sealbook.merkle import tree
 
-    whole = tenant.checkpoint().size
+    whole = log.checkpoint().size
     if not 0 <= old <= size <= whole:
         raise InvalidInput("size", size, f"must be from the old size, {old}, to the log's, {whole}")
-    read = tenant.tree_nodes
+    read = log.tree_nodes
     proof = tree.consistency_proof(old_size=old, new_size=size, read=read)
     return ConsistencyProof(old, size, tree.root(old, read), tree.root(size, read), proof)
 
@@ -210,7 +223,25 @@ def _write_proof_file(setup: Setup, run: str, checkpoint: Path | None, target: P
         stream.write(ProofFile(found.index, tuple(found.proof), note, extra).encode())
 
 
+def _write_store_proof_file(setup: Setup, run: str, checkpoint: Path | None, target: Path | None) -> None:
+    """The same up to the store log's signed checkpoint, through the tenant's newest head below its size."""
+    from sealbook.cli import file_output
+    from sealbook.cli.tiles import checkpoint_of
+    from sealbook.journal import NotFound
+    from sealbook.merkle.proof_file import ProofFile
+
+    with setup.journal(readonly=True) as journal:
+        log = journal.store_log
+        note = log_tiles.published_note(log, checkpoint)
+        found = log.inclusion_proof(setup.tenant, run, checkpoint_of(note).size)
+    if found is None:
+        raise NotFound("leaf below the tenant's newest published head of run", run)
+    with file_output.opened(target) as stream:
+        stream.write(ProofFile(found.index, tuple(found.proof), note, found.head.encode()).encode())
+
+
 command.add_command(log_adopt.command)
+command.add_command(log_gather.command)
 command.add_command(log_monitor.command)
 command.add_command(log_tiles.command)
 command.add_command(log_serve.command)

@@ -9,7 +9,7 @@ import click
 
 from sealbook.cli import keyring_options
 from sealbook.cli.commands.log_monitor import trusted_policy
-from sealbook.cli.keyring_options import keys_option
+from sealbook.cli.keyring_options import keys_option, passphrase_option
 from sealbook.cli.options import Verb, format_option
 from sealbook.cli.setup import Setup, pass_setup
 
@@ -23,15 +23,23 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.command(
     "adopt",
     cls=Verb,
-    examples=("sealbook log adopt --new-origin log-2/main --old-checkpoint last.txt --policy policy.txt --actor ada",),
+    examples=(
+        "sealbook log adopt --new-origin log-2/main --old-checkpoint last.txt --policy policy.txt --actor ada",
+        "sealbook --tenant acme log adopt --new-origin log-2/acme --actor ada --reason 'the newer store is lost'",
+    ),
 )
 @click.option("--new-origin", required=True, metavar="NAME", help="The origin under which the log goes on.")
 @click.option(
-    "--old-checkpoint", "file", type=FILE, required=True, metavar="FILE", help="The last checkpoint of the old origin."
+    "--old-checkpoint",
+    "file",
+    type=FILE,
+    metavar="FILE",
+    help="The last checkpoint of the old origin; else what its keys in --keys have promised last.",
 )
 @click.option("--policy", type=FILE, metavar="FILE", help="Which log and witnesses signed it: a tlog-policy.")
 @click.option("--vkey", "vkeys", multiple=True, metavar="KEY", help="A verifier key of the old log.")
 @keys_option
+@passphrase_option
 @click.option("--actor", required=True, metavar="NAME", help="Who decides it.")
 @click.option("--reason", default="", metavar="TEXT", help="Why.")
 @format_option("short", "json")
@@ -39,10 +47,11 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 def command(
     setup: Setup,
     new_origin: str,
-    file: Path,
+    file: Path | None,
     policy: Path | None,
     vkeys: tuple[str, ...],
     keys: str | None,
+    passphrase_file: str | None,
     actor: str,
     reason: str,
     form: str,
@@ -53,15 +62,15 @@ def command(
     whoever monitors the old log follows the new one by that leaf. The checkpoint must be signed by the old log: by
     --policy or --vkey, or else by the log's keys in --keys. It must be the last one: the larger the checkpoint that is
     left out, the more outsiders refuse the new log. The new log needs a key of its own, as it is another log:
-    `sealbook keys gen --log --origin NAME --exact`. It is recorded in the run ~tenant.
+    `sealbook --tenant TENANT keys gen --log` makes it afterwards. It is recorded in the run ~tenant.
     """
     from sealbook.cli.rendering import objects
     from sealbook.cli.rendering.safe import safe
     from sealbook.cli.rendering.words import counted
 
-    note = file.read_bytes()
     ring = keyring_options.opened(keys)
     with setup.writing() as tenant:
+        note = _promised(tenant.origin, ring, passphrase_file) if file is None else file.read_bytes()
         old = _verified(note, tenant.origin, policy, vkeys, ring)
         _check_last(old, ring)
         adopted = tenant.adopt_log(new_origin, note, actor=actor, reason=reason)
@@ -77,11 +86,34 @@ def command(
             )
 
 
+def _promised(origin: str, ring: Keyring, passphrase_file: str | None) -> bytes:
+    """The checkpoint that the log's keys have promised last, as a signed note. It was held to what had been promised
+    before when it was promised, and is signed once more: no new promise."""
+    from sealbook.journal.keyring import Purpose
+    from sealbook.merkle.note import Note
+
+    keys = [key for key in ring.named(origin) if key.purpose is Purpose.LOG]
+    promises = [promise for key in keys if (promise := ring.published(key)) is not None]
+    if not promises:
+        raise click.UsageError(f"no key in {ring.folder} has signed a checkpoint of {origin}: name --old-checkpoint")
+    last = max(promises, key=lambda promise: promise.size)
+    protected = any(ring.is_protected(key) for key in ring.signing(Purpose.LOG, origin))
+    passphrase = keyring_options.passphrase(passphrase_file, what="the log's key", needed=protected)
+    lines = ring.sign_checkpoint(last, consistent=lambda published: True, passphrase=passphrase)
+    return Note(last.text(), tuple(lines)).encode()
+
+
 def _verified(note: bytes, origin: str, policy: Path | None, vkeys: tuple[str, ...], ring: Keyring) -> Checkpoint:
     """The checkpoint of the old log, as far as whoever calls trusts its signature."""
+    from sealbook.journal import InvalidInput
     from sealbook.journal.keyring import Purpose
+    from sealbook.merkle.checkpoint import Checkpoint
+    from sealbook.merkle.note import Note
     from sealbook.merkle.policy import Policy, PolicyLog
 
+    stated = Checkpoint.parse(Note.parse(note).text).origin
+    if stated != origin:
+        raise InvalidInput("old checkpoint", stated, f"is of another log than {origin}")
     if policy is not None or vkeys:
         return trusted_policy(policy, vkeys).open(note, origin=origin).checkpoint
     known = [key.verifier for key in ring.named(origin) if key.purpose is Purpose.LOG]
@@ -98,5 +130,5 @@ def _check_last(old: Checkpoint, ring: Keyring) -> None:
     for key in ring.named(old.origin):
         promised = ring.published(key) if key.purpose is Purpose.LOG else None
         if promised is not None and promised.size > old.size:
-            what = f"is not the last one: {key.id} has signed size {promised.size}"
+            what = f"is not the last one: {key.id} has signed size {promised.size}, which is taken where none is named"
             raise InvalidInput("old checkpoint", old.size, what)

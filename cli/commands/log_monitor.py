@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sealbook.cli import exit_codes
 from sealbook.cli.options import Verb, format_option
 from sealbook.cli.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
-    from sealbook.cli.monitor import Newest, State, Visit
+    from sealbook.cli.monitor import Visit
+    from sealbook.cli.monitor_state import Newest, State
     from sealbook.cli.offline import Chain
     from sealbook.merkle.policy import Policy
 
@@ -54,7 +56,7 @@ def command(
     records: Path | None,
     size: int | None,
     form: str,
-) -> None:
+) -> int:
     """Read every leaf that the log has published since the last visit, and hold the log to its rules.
 
     The log is a folder of tiles or a URL that serves one (C2SP tlog-tiles). It must have grown and nothing else: one
@@ -63,8 +65,13 @@ def command(
 
     The newest leaf of a run says whether an older one is being offered as the newest. Runs that are anchored many at a
     time have no leaf of their own.
+
+    In a store log each leaf says what a tenant's log had come to, and must extend the leaf of that tenant before it:
+    the proof is computed from the tenants' hash tiles, which `sealbook log tiles --store-log` and `log serve
+    --store-log` put beside the store log's own. Where they are missing the tenant is named as not monitored, and the
+    exit code is 1; a tenant's log that was forked is named, and the exit code is 3.
     """
-    from sealbook.cli import monitor
+    from sealbook.cli import monitor, monitor_state
     from sealbook.journal import NotFound
 
     if (run is None) != (records is None) or (run is not None and run_tag is not None):
@@ -74,7 +81,7 @@ def command(
     trusted = trusted_policy(policy, vkeys)
     chain = None if records is None or run is None else _chain(run, records)
     tag = chain.run_tag if chain is not None else None if run_tag is None else _tag(run_tag)
-    with monitor.State.opened(state_file) as state, monitor.source_of(where) as source:
+    with monitor_state.State.opened(state_file) as state, monitor.source_of(where) as source:
         found = monitor.visit(source, trusted, state, where)
         newest = None if tag is None else _newest(state, found, tag, size)
     if tag is not None and newest is None:
@@ -82,6 +89,7 @@ def command(
     if chain is not None and newest is not None:
         _check_records(chain, newest)
     _print(setup, found, newest, chain, form)
+    return exit_codes.INCOMPLETE if found.unmonitored else exit_codes.OK
 
 
 def trusted_policy(path: Path | None, vkeys: tuple[str, ...]) -> Policy:
@@ -152,6 +160,7 @@ def _print(setup: Setup, found: Visit, newest: Newest | None, chain: Chain | Non
     from sealbook.cli.monitor import MISSING_MAX
     from sealbook.cli.rendering import objects
     from sealbook.cli.rendering.safe import safe
+    from sealbook.cli.rendering.words import counted
 
     checkpoint = found.checkpoint
     with setup.output() as output:
@@ -161,6 +170,8 @@ def _print(setup: Setup, found: Visit, newest: Newest | None, chain: Chain | Non
                 "old_size": found.old_size,
                 "went_on_from": found.went_on_from,
                 "lost": list(found.lost),
+                "monitored": found.monitored,
+                "unmonitored": [tag.hex() for tag in found.unmonitored],
                 "leaf": None if newest is None else _leaf_object(newest),
             }
             output.line(objects.text(answer))
@@ -170,8 +181,13 @@ def _print(setup: Setup, found: Visit, newest: Newest | None, chain: Chain | Non
             output.line(f"it goes on from {safe(found.went_on_from)}, as its first leaf states")
         if found.lost:
             named = ", ".join(map(str, found.lost[:MISSING_MAX])) + (", …" if len(found.lost) > MISSING_MAX else "")
-            what = f"{len(found.lost)} leaves of that log are not in this one: positions {named}"
+            lost = counted(len(found.lost), "leaf of that log is", "leaves of that log are")
+            what = f"{lost} not in this one: {'position' if len(found.lost) == 1 else 'positions'} {named}"
             output.line(output.paint(what, "red", "bold"))
+        if found.monitored:
+            output.line(f"monitored: the logs of {counted(found.monitored, 'tenant')}, each as it was and longer")
+        for tag in found.unmonitored:
+            output.line(output.paint(f"not monitored: tenant tag {tag.hex()}: its tiles are not served", "bold"))
         if newest is not None:
             output.line(_leaf_line(newest))
         if chain is not None and newest is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,13 +13,13 @@ import click
 from sealbook.cli import keyring_options
 from sealbook.cli.durations import duration
 from sealbook.cli.keyring_options import keys_option, passphrase_option
-from sealbook.cli.options import Verb
+from sealbook.cli.options import Verb, store_log_option
 from sealbook.cli.setup import Setup, complain, pass_setup
 
 if TYPE_CHECKING:
     from sealbook.cli.publishing.memory import Memory
     from sealbook.cli.publishing.publisher import Rules, Turn
-    from sealbook.journal import Journal
+    from sealbook.journal import Log
     from sealbook.journal.keyring import Keyring
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -53,6 +53,7 @@ def fail_open_option(function: Function) -> Function:
         "sealbook log publish --once",
         "sealbook log publish --every 30s --policy policy.txt",
         "sealbook --tenant acme log publish --once --fail-open",
+        "sealbook --store-origin example.com/store log publish --store-log --every 30s",
     ),
 )
 @click.option("--once", is_flag=True, help="One turn, which is what happens without --every.")
@@ -70,6 +71,7 @@ def fail_open_option(function: Function) -> Function:
     help="Ask for a new cosignature of a log that stands still when the old one has this age.",
 )
 @passphrase_option
+@store_log_option
 @pass_setup
 def command(
     setup: Setup,
@@ -87,6 +89,8 @@ def command(
     It covers all tenants, or the one that --tenant names. Without a quorum nothing is published: what outsiders get is
     then the checkpoint before. A witness that contradicts the log stops its publishing, and the exit code is 3:
     `sealbook witness status` says why, and `sealbook witness resolve` lets it go on.
+
+    With --store-log it is the store log alone, into which the heads of the tenants' logs are brought first.
     """
     if once and every is not None:
         raise click.UsageError("--once and --every TIME exclude each other")
@@ -154,18 +158,17 @@ def publish(
             raise click.UsageError(str(error)) from error
     with setup.journal(readonly=False) as journal:
 
-        def tenants() -> list[str]:
-            return [setup.tenant] if setup.tenant_given else journal.tenants()
+        def logs() -> Sequence[Log]:
+            return setup.logs(journal)
 
-        passphrase = _passphrase(ring, journal, tenants(), passphrase_file)
+        passphrase = _passphrase(ring, logs(), passphrase_file)
         codes: list[int] = []
 
         async def work() -> None:
             async with transport.http() as http:
                 runner = daemon.Daemon(
-                    journal=journal,
                     ring=ring,
-                    tenants=tenants,
+                    logs=logs,
                     rules=rules,
                     transport=http,
                     clock=lambda: int(time.time()),
@@ -177,16 +180,19 @@ def publish(
                 else:
                     await runner.every(every)
 
-        ended = trio.run(daemon.until_signalled, work)
+        try:
+            ended = trio.run(daemon.until_signalled, work)
+        except BaseExceptionGroup as group:
+            raise daemon.first_of(group) from group
     if ended:
         return codes[0]
     return exit_codes.INTERRUPTED if every is None else exit_codes.OK
 
 
-def _passphrase(ring: Keyring, journal: Journal, tenants: Iterable[str], file: str | None) -> bytes | None:
+def _passphrase(ring: Keyring, logs: Iterable[Log], file: str | None) -> bytes | None:
     from sealbook.journal.keyring import Purpose, State
 
-    keys = [key for name in tenants for key in ring.named(journal.tenant(name).origin)]
+    keys = [key for log in logs for key in ring.named(log.origin)]
     needed = any(key.purpose is Purpose.LOG and key.state is State.ACTIVE and ring.is_protected(key) for key in keys)
     return keyring_options.passphrase(file, what="the logs' keys", needed=needed)
 
@@ -230,7 +236,7 @@ class Teller:
         if bad:
             complain(line)
             return
-        with self.setup.output() as output:
+        with self.setup.report("what was published stands") as output:
             output.line(safe.line(line))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sealbook.cli.options import Verb
+from sealbook.cli.options import Verb, store_log_option
 from sealbook.cli.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def address(value: str) -> tuple[str, int]:
     metavar="DIR",
     help="Serve the folder that `log tiles` writes; otherwise the store's own log, as far as it is published.",
 )
+@store_log_option
 @pass_setup
 def command(setup: Setup, listen: tuple[str, int], folder: Path | None) -> None:
     """Serve the published log, read-only: checkpoint, tiles and entry bundles as C2SP tlog-tiles has them.
@@ -48,17 +49,22 @@ def command(setup: Setup, listen: tuple[str, int], folder: Path | None) -> None:
     Only signed checkpoints are served, and only what they cover. Put a web server that speaks TLS before it. It runs
     until it is interrupted. Needs the extra `serve`.
     """
+    from sealbook.cli.store_tiles import StoreLogOfTiles
     from sealbook.cli.tiles import FolderOfTiles, StoreOfTiles
 
     if folder is not None:
         _serve(setup, listen, FolderOfTiles(folder), str(folder))
         return
-    with setup.reading() as tenant:
-        _serve(setup, listen, StoreOfTiles(tenant, tenant.published_checkpoint), tenant.origin)
+    with setup.journal(readonly=True) as journal:
+        log = setup.log(journal)
+        own = StoreOfTiles(log, log.published_checkpoint)
+        tiles = StoreLogOfTiles(journal, journal.store_log) if setup.store_log else own
+        _serve(setup, listen, tiles, log.origin)
 
 
 def _serve(setup: Setup, listen: tuple[str, int], folder: Folder, what: str) -> None:
-    from sealbook.cli import tile_server
+    from sealbook.cli import listening, tile_server
+    from sealbook.journal import EngineFailed
 
     try:
         app = tile_server.application(folder)
@@ -68,9 +74,9 @@ def _serve(setup: Setup, listen: tuple[str, int], folder: Folder, what: str) -> 
             f"log serve needs {error.name}: install the extra, as in pip install 'sealbook[serve]'"
         ) from error
     try:
-        listener = tile_server.listening(*listen)
+        listener = listening.listening(*listen)
     except OSError as error:
-        raise click.ClickException(f"cannot listen on {listen[0]}, port {listen[1]}: {error.strerror}") from error
+        raise EngineFailed(f"cannot listen on {listen[0]}, port {listen[1]}: {error.strerror}") from error
     with listener:
-        url = tile_server.address_of(listener)
+        url = f"{listening.url(listener)}/"
         tile_server.serve(app, listener, ready=lambda: setup.remark(f"serving {what} at {url}"))

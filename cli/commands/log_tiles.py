@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sealbook.cli.options import Verb, checkpoint_option, format_option
+from sealbook.cli.options import Verb, checkpoint_option, format_option, store_log_option
 from sealbook.cli.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
-    from sealbook.journal import Tenant
+    from sealbook.journal import Log
 
 
 @click.command(
     "tiles",
     cls=Verb,
-    examples=("sealbook log tiles --to tiles", "sealbook log tiles --to tiles --checkpoint signed.txt -o json"),
+    examples=(
+        "sealbook log tiles --to tiles",
+        "sealbook log tiles --to tiles --checkpoint signed.txt -o json",
+        "sealbook --store-origin example.com/store log tiles --store-log --to store-tiles",
+    ),
 )
 @click.option(
     "--to",
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     help="The folder; it comes into being.",
 )
 @checkpoint_option
+@store_log_option
 @format_option("text", "json")
 @pass_setup
 def command(setup: Setup, folder: Path, checkpoint: Path | None, form: str) -> None:
@@ -36,15 +41,26 @@ def command(setup: Setup, folder: Path, checkpoint: Path | None, form: str) -> N
 
     What is there is not written again, `checkpoint` is replaced last, and a run that was cut short is completed by the
     next. A folder that holds a larger log, or another one, is refused and left as it is.
+
+    With --store-log the hash tiles of the tenants' logs stand beside the store log's tiles, in `tenant/TAG/`, as far as
+    its heads cover them: whoever monitors the store log needs them. No entry and no name of a tenant is among them.
     """
     from sealbook.cli.rendering import objects
     from sealbook.cli.rendering.safe import safe
     from sealbook.cli.rendering.words import counted
+    from sealbook.cli.store_tiles import TenantTiles
     from sealbook.cli.tiles import write_tiles
 
-    with setup.reading() as tenant, setup.output() as output:
-        note = published_note(tenant, checkpoint)
-        written = write_tiles(folder, tenant, note, sizes_after=lambda size: _published_after(tenant, size))
+    with setup.journal(readonly=True) as journal, setup.output() as output:
+        log = setup.log(journal)
+        note = published_note(log, checkpoint)
+        written = write_tiles(
+            folder,
+            log,
+            note,
+            sizes_after=lambda size: _published_after(log, size),
+            beside=TenantTiles(journal, journal.store_log).grown if setup.store_log else lambda old, new: (),
+        )
         if form == "json":
             output.line(
                 objects.text(
@@ -63,20 +79,20 @@ def command(setup: Setup, folder: Path, checkpoint: Path | None, form: str) -> N
             )
 
 
-def _published_after(tenant: Tenant, size: int) -> Iterator[int]:
-    while sizes := tenant.published_sizes(size):
+def _published_after(log: Log, size: int) -> Iterator[int]:
+    while sizes := log.published_sizes(size):
         yield from sizes
         size = sizes[-1]
 
 
-def published_note(tenant: Tenant, file: Path | None) -> bytes:
-    """The signed checkpoint in this file, or else the latest that the log published. It is one of the tenant's log:
+def published_note(log: Log, file: Path | None) -> bytes:
+    """The signed checkpoint in this file, or else the latest that the log published. It is one of this log:
     `VerificationError` when not."""
     from sealbook.cli.tiles import check_ours, checkpoint_of
     from sealbook.journal import NotFound
 
-    note = tenant.published_checkpoint() if file is None else file.read_bytes()
+    note = log.published_checkpoint() if file is None else file.read_bytes()
     if note is None:
-        raise NotFound("published checkpoint of log", tenant.origin)
-    check_ours(tenant, checkpoint_of(note), tenant.origin, tenant.checkpoint().size)
+        raise NotFound("published checkpoint of log", log.origin)
+    check_ours(log, checkpoint_of(note), log.origin, log.checkpoint().size)
     return note

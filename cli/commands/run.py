@@ -1,21 +1,19 @@
-"""`run`: one run's story, from where it stands to its last record."""
+"""`run`: one run's story, from where it stands to its last record; or its family."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from sealbook.cli.commands.show import Printer
 from sealbook.cli.file_output import file_option
 from sealbook.cli.options import Verb, format_option, run_argument
 from sealbook.cli.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
-    from sealbook.cli.rendering.output import Output
-    from sealbook.indexes.standing import Standing
-    from sealbook.journal import Cancellation, Effect, InclusionProof, Tenant
+    from sealbook.cli.rendering.telling import Public, Told
+    from sealbook.journal import Effect, InclusionProof, Tenant
 
 
 @click.command(
@@ -23,47 +21,119 @@ if TYPE_CHECKING:
     cls=Verb,
     examples=(
         "sealbook run order-42",
+        "sealbook run order-42 --tree",
         "sealbook run order-42 -o json",
         "sealbook run order-45 -o records --to order-45.records",
     ),
 )
 @run_argument
+@click.option("--tree", is_flag=True, help="The runs that it came from, and those that came from them, instead.")
 @file_option("With -o records: the file; otherwise they are printed.")
 @format_option("short", "json", "records")
 @pass_setup
-def command(setup: Setup, run: str, target: Path | None, form: str) -> None:
-    """Tell one run's story: where it stands, its lease, leaf and cancellation, its effects, then its records.
+def command(setup: Setup, run: str, tree: bool, target: Path | None, form: str) -> None:
+    """Tell one run's story: where it stands, its epochs, conclusion, leaf, proof and signatures, each attempt of its
+    effects, then its records, with the waits, silences and takeovers between them.
 
-    As json, the first line is the run with its effects, leaf and cancellation, and each further line a record.
+    The proof that the log holds the run's leaf is made and verified; what the records say is not derived again: that
+    does `sealbook verify RUN`. With --tree every run's first record is read, for the parent or fork that it names.
+
+    As json, the first line is the run with all that, and each further line a record; with --tree each line is a run.
     As records, each line is a record with the exact bytes that its hash covers: what `sealbook verify --proof` takes.
     """
-    from sealbook.cli.selection import run_records
-    from sealbook.journal import NotFound
-
     if form == "records":
+        if tree:
+            raise click.UsageError("--tree has no records: -o is short or json")
         _write_records(setup, run, target)
         return
     if target is not None:
         raise click.UsageError("--to is for -o records")
+    if tree:
+        _print_family(setup, run, form)
+    else:
+        _print_story(setup, run, form)
+
+
+def _print_story(setup: Setup, run: str, form: str) -> None:
+    from sealbook.cli.paging import run_records
+    from sealbook.cli.rendering import objects, telling
+    from sealbook.cli.rendering.printer import Look, Printer
+
     with setup.reading() as tenant:
-        standing = tenant.standing(run)
-        if standing is None:
-            raise NotFound("run", run)
-        effects = ordered_effects(tenant, run)
-        leaf = tenant.inclusion_proof(run)
-        cancellation = tenant.cancellation(run)
+        told = _told(tenant, run)
+        records = run_records(tenant, run, last=told.standing.records)
         with setup.output(paged=True) as output:
             if form == "json":
-                _print_object(output, standing, effects, leaf, cancellation)
+                output.line(objects.text(telling.as_object(told)))
+                Printer(output, Look("json", everything=True)).show_all(records)
             else:
-                _print_header(output, standing, effects, leaf, cancellation)
-            Printer(output, form, with_run=False).show_all(run_records(tenant, run))
+                telling.print_header(output, told)
+                printer = Printer(output, Look("short-delta", with_run=False))
+                telling.print_timeline(output, printer, told.story, records)
+
+
+def _told(tenant: Tenant, run: str) -> Told:
+    from sealbook.cli.paging import run_records
+    from sealbook.cli.rendering.telling import Told
+    from sealbook.cli.story import Story
+    from sealbook.journal import NotFound
+
+    standing = tenant.standing(run)
+    if standing is None:
+        raise NotFound("run", run)
+    story = Story()
+    for record in run_records(tenant, run, last=standing.records):
+        story.add(record)
+    leaf = tenant.inclusion_proof(run)
+    if leaf is not None:
+        _check(leaf)
+    return Told(standing, ordered_effects(tenant, run), leaf, tenant.cancellation(run), story, _public(tenant))
+
+
+def _check(leaf: InclusionProof) -> None:
+    """The proof must lead to the log's root; `VerificationError` when it does not."""
+    from sealbook.merkle.entry import LeafEntry
+    from sealbook.merkle.verify import verify_inclusion
+
+    if leaf.inner is not None and leaf.inner_entry is not None:
+        leaf.inner.verify(LeafEntry.decode(leaf.inner_entry))
+    verify_inclusion(leaf=leaf.leaf_hash, index=leaf.index, size=leaf.size, proof=leaf.proof, root=leaf.root)
+
+
+def _public(tenant: Tenant) -> Public | None:
+    """How far the tenant's log was published; None before its first checkpoint."""
+    from sealbook.cli.rendering.telling import Public
+    from sealbook.merkle.checkpoint import Checkpoint
+    from sealbook.merkle.note import Note
+
+    note = tenant.published_checkpoint()
+    if note is None:
+        return None
+    size = Checkpoint.parse(Note.parse(note).text).size
+    kept = tenant.signed_checkpoint(size)
+    return Public(size, kept is not None and not kept.without_quorum)
+
+
+def _print_family(setup: Setup, run: str, form: str) -> None:
+    from sealbook.cli.family import family
+    from sealbook.cli.rendering import objects, telling
+    from sealbook.journal import NotFound
+
+    with setup.reading() as tenant:
+        if tenant.standing(run) is None:
+            raise NotFound("run", run)
+        with setup.output(paged=True) as output:
+            if form == "json":
+                for member in family(tenant, run):
+                    output.line(objects.text({"tenant": tenant.name, **telling.family_object(member)}))
+            else:
+                telling.print_family(output, family(tenant, run), run)
 
 
 def _write_records(setup: Setup, run: str, target: Path | None) -> None:
     from sealbook.cli import file_output
+    from sealbook.cli.paging import run_records
     from sealbook.cli.record_lines import encode
-    from sealbook.cli.selection import run_records
     from sealbook.journal import NotFound
 
     with setup.reading() as tenant:
@@ -76,78 +146,7 @@ def _write_records(setup: Setup, run: str, target: Path | None) -> None:
 
 def ordered_effects(tenant: Tenant, run: str) -> list[Effect]:
     """The run's effects in the order in which their latest attempts started."""
-    from sealbook.cli.selection import pages
+    from sealbook.cli.paging import pages
 
     found = pages(lambda after, limit: tenant.effects(run, after=after, limit=limit))
     return sorted(found, key=lambda effect: effect.start_seq)
-
-
-def _print_object(
-    output: Output,
-    standing: Standing,
-    effects: list[Effect],
-    leaf: InclusionProof | None,
-    cancellation: Cancellation | None,
-) -> None:
-    from sealbook.cli.rendering import objects
-
-    story: dict[str, Any] = objects.run(standing)
-    story["leaf"] = None
-    if leaf is not None:
-        story["leaf"] = {
-            "leaf_kind": leaf.leaf_kind,
-            "index": leaf.index,
-            "seq": leaf.seq,
-            "head": leaf.head.hex(),
-            "leaf_hash": bytes(leaf.leaf_hash).hex(),
-        }
-    story["cancellation"] = None if cancellation is None else objects.cancellation(cancellation)
-    story["effect_list"] = [objects.effect(standing.tenant, effect) for effect in effects]
-    output.line(objects.text(story))
-
-
-def _print_header(
-    output: Output,
-    standing: Standing,
-    effects: list[Effect],
-    leaf: InclusionProof | None,
-    cancellation: Cancellation | None,
-) -> None:
-    from sealbook.cli.commands.effects import print_table
-    from sealbook.cli.rendering import lines
-    from sealbook.cli.rendering.safe import safe
-    from sealbook.journal import instants
-
-    word, styles = lines.standing_word(standing)
-    items = [
-        ("run", f"{safe(standing.run)} of tenant {safe(standing.tenant)}"),
-        ("case", safe(standing.case or lines.BLANK)),
-        ("source", safe(standing.source or lines.BLANK)),
-        ("standing", output.paint(word, *styles)),
-        ("records", f"{standing.records}, arrivals {standing.first_arrival} to {standing.last_arrival}"),
-        ("updated", instants.of_millis(standing.updated_at)),
-        ("lease", lease_words(standing.owner, standing.epoch, standing.expires_at)),
-        ("head", standing.head.hex()),
-        (
-            "leaf",
-            lines.BLANK if leaf is None else f"{leaf.leaf_kind} of record {leaf.seq} at log position {leaf.index}",
-        ),
-    ]
-    if cancellation is not None:
-        words = f"{safe(cancellation.actor)} ({cancellation.basis}): {safe(cancellation.reason)}"
-        items.append(("cancel", output.paint(f"{instants.of_millis(cancellation.at)} {words}", "yellow")))
-    lines.pairs(output, items)
-    if effects:
-        output.line()
-        print_table(output, effects, with_run=False)
-    output.line()
-
-
-def lease_words(owner: str | None, epoch: int, expires_at: int | None) -> str:
-    """A lease in words."""
-    from sealbook.cli.rendering.safe import safe
-    from sealbook.journal import instants
-
-    if owner is None or expires_at is None:
-        return f"free, epoch {epoch}"
-    return f"{safe(owner)} under epoch {epoch} until {instants.of_millis(expires_at)}"

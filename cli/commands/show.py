@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
+from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from sealbook.cli.options import Verb, format_option, page_options, range_options
-from sealbook.cli.rendering.output import Output
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli import exit_codes
+from sealbook.cli.options import Verb, range_options
+from sealbook.cli.setup import Setup, complain, pass_setup
+from sealbook.cli.showing import options
 
 if TYPE_CHECKING:
+    from sealbook.cli.rendering.printer import Look, Printer
     from sealbook.cli.selection import Selection
     from sealbook.journal import Record, Tenant
 
-FOLLOWED_FIRST = 10  # how many records `-f` begins with, as journalctl does
-FOLLOW_PAUSE_S = 0.2
+FOLLOW_PAUSE_S = 0.05  # so that a record appears within a tenth of a second
 
 
 @click.command(
@@ -25,125 +30,265 @@ FOLLOW_PAUSE_S = 0.2
     cls=Verb,
     examples=(
         "sealbook show -n 20",
-        "sealbook show --run order-42 -o json",
-        "sealbook show --kind EffectStarted --kind EffectDone --since 2026-11-29T08:00:00Z",
+        "sealbook show -u order-42 -o json",
+        "sealbook show KIND=EffectStarted KIND=EffectDone --since 2026-11-29T08:00:00Z",
+        "sealbook show RUN=order-42 KIND=Note + CASE=case-7 -r",
+        "sealbook show -u 'order-4*' -p warning --since '2026-11-29 08:00 Europe/Berlin' --until tomorrow",
+        "sealbook show -g 'still unclear' -o verbose --output-fields run,data.text",
+        "sealbook show -F run",
+        "sealbook show --cursor-file read-so-far -o export > new.export",
         "sealbook show -f --case case-7",
     ),
 )
-@click.option("--run", metavar="RUN", help="Only this run's records.")
-@click.option("--case", metavar="CASE", help="Only this case's records.")
-@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only records of this kind; may be repeated.")
+@options.case_option
+@options.match_options
 @range_options
-@page_options
-@click.option("-f", "--follow", is_flag=True, help="Then wait for new records and print them, until Ctrl-C.")
-@format_option("short", "json", "cat")
+@options.order_options
+@options.look_options
+@options.listing_options
 @pass_setup
 def command(
     setup: Setup,
-    run: str | None,
+    words: tuple[str, ...],
+    runs: tuple[str, ...],
     case: str | None,
     kinds: tuple[str, ...],
+    priority: str | None,
+    grep: str | None,
+    case_sensitive: bool | None,
+    scan: bool,
     since: int | None,
     until: int | None,
-    count: int | None,
+    amount: options.Lines | None,
     reverse: bool,
+    pager_end: bool,
     follow: bool,
+    cursor: str | None,
+    after_cursor: str | None,
+    cursor_file: Path | None,
+    show_cursor: bool,
     form: str,
-) -> None:
+    output_fields: str | None,
+    everything: bool,
+    full: bool,
+    local: bool,
+    no_pager: bool,
+    field: str | None,
+    field_names: bool,
+) -> int:
     """Print records, oldest first, in the order of their arrival, which no clock decides.
 
-    Filters combine: a record must pass all of them. `cat` prints the data alone. Following is by position: an entry
-    with a wrong clock neither floods nor blocks it, and one whose instant lies in the future is marked.
+    Filters combine: a record must pass all of them. MATCH is FIELD=VALUE: values of one field are alternatives, a +
+    between matches begins others; -N lists the fields. Instants are those of systemd's tools, such as 2026-11-29
+    08:30, yesterday or -2h, and RFC 3339; both ends count. Following is by position: an entry with a wrong clock
+    neither floods nor blocks it, and one whose instant lies in the future is marked.
     """
-    from sealbook.cli.selection import Selection
-    from sealbook.journal import ids
+    from sealbook.cli.rendering import members
+    from sealbook.cli.rendering.output import is_terminal
+    from sealbook.cli.rendering.printer import Look
+    from sealbook.cli.showing import grep as grepping
+    from sealbook.cli.showing import levels, matches
 
+    if field is not None and words:
+        raise click.UsageError("--field lists the values of the whole tenant, so it takes no matches")
+    if field_names or field is not None:
+        return _list_fields(setup, field, form)
     if follow and reverse:
         raise click.UsageError("--follow prints what comes, so it cannot be combined with --reverse")
-    selection = Selection(
-        None if run is None else ids.check_run(run),
-        None if case is None else ids.check_case(case),
-        frozenset(ids.check_kind(kind) for kind in kinds),
-        since,
-        until,
+    if form in options.BYTES and is_terminal(sys.stdout):
+        raise click.UsageError(
+            f"{form} has bytes as they are, on which a terminal acts: send it to a file or a program"
+        )
+    selection = replace(
+        _of_names(runs, case, kinds),
+        since=since,
+        until=until,
+        groups=matches.parse(words),
+        levels=None if priority is None else levels.parse(priority),
+        pattern=None if grep is None else grepping.parse(grep, case_sensitive),
+        scan=scan,
     )
-    print_records(setup, selection, count=_count(count, follow), reverse=reverse, follow=follow, form=form)
+    position = Position(cursor, after_cursor, cursor_file, show_cursor)
+    position.check()
+    printed = print_records(
+        replace(setup, paged=setup.paged and not no_pager and form not in options.BYTES),
+        selection,
+        _order(amount, reverse, follow, pager_end, since is not None or position.given),
+        Look(
+            form,
+            _local_zone() if local else UTC,
+            everything,
+            full,
+            () if output_fields is None else members.parse(output_fields),
+        ),
+        position,
+    )
+    return exit_codes.INCOMPLETE if grep is not None and not printed else exit_codes.OK
 
 
-def _count(count: int | None, follow: bool) -> int | None:
-    """`-n` as it was given; following begins with the last ten unless it says otherwise."""
-    given = click.get_current_context().get_parameter_source("count") is not click.core.ParameterSource.DEFAULT
-    return FOLLOWED_FIRST if follow and not given else count
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How many records and which end first. `count` is None for all of them; the newest unless `oldest`."""
+
+    count: int | None = None
+    oldest: bool = False
+    reverse: bool = False
+    follow: bool = False
+    pager_end: bool = False
+
+
+def _order(amount: options.Lines | None, reverse: bool, follow: bool, pager_end: bool, begun: bool) -> Order:
+    """The order as it was asked for. `begun` says that a beginning was given, so that nothing after it is left out."""
+    if amount is None:
+        count = options.LINES_DEFAULT if follow and not begun else options.LINES_AT_END if pager_end else None
+        amount = options.Lines(count)
+    return Order(amount.count, amount.oldest, reverse, follow, pager_end)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where to begin, and where to keep how far it went."""
+
+    cursor: str | None = None
+    after_cursor: str | None = None
+    file: Path | None = None
+    shown: bool = False
+
+    @property
+    def given(self) -> bool:
+        """Whether a beginning was given."""
+        return self.cursor is not None or self.after_cursor is not None or self.file is not None
+
+    def check(self) -> None:
+        """A usage error when there are two beginnings."""
+        if sum(it is not None for it in (self.cursor, self.after_cursor, self.file)) > 1:
+            raise click.UsageError("--cursor, --after-cursor and --cursor-file exclude one another")
+
+    def first(self, tenant: Tenant) -> int:
+        """The arrival to begin at; `Corrupt` when the record of the cursor is not what it was."""
+        from sealbook.cli.showing import cursors
+
+        text = self.after_cursor if self.cursor is None else self.cursor
+        found = None if self.file is None else cursors.read_file(self.file)
+        found = found if text is None else cursors.Cursor.parse(text)
+        if found is None:
+            return 1
+        found.check(tenant)
+        return found.arrival + (self.cursor is None)
+
+
+FROM_THE_BEGINNING = Position()
+
+
+class Progress:
+    """Which record was printed last, kept in the cursor file once it has been handed over."""
+
+    def __init__(self, file: Path | None) -> None:
+        self.last: Record | None = None
+        self._file = file
+        self._kept: Record | None = None
+
+    def noting(self, records: Iterable[Record]) -> Iterator[Record]:
+        """The records, noted as they pass."""
+        for record in records:
+            yield record
+            self.last = record
+
+    def keep(self) -> None:
+        """Call it when what was printed has been flushed."""
+        from sealbook.cli.showing import cursors
+
+        if self._file is not None and self.last is not None and self.last is not self._kept:
+            cursors.write_file(self._file, cursors.Cursor.of(self.last))
+            self._kept = self.last
 
 
 def print_records(
-    setup: Setup, selection: Selection, *, count: int | None, reverse: bool, form: str, follow: bool = False
-) -> None:
-    """Print the selection's records, and those that come if they are followed."""
-    with setup.reading() as tenant, setup.output(paged=not follow) as output:
-        printer = Printer(output, form)
-        if follow:
-            _follow(tenant, selection, count, printer)
-        else:
-            printer.show_all(_selected(tenant, selection, count, reverse))
+    setup: Setup, selection: Selection, order: Order, look: Look, position: Position = FROM_THE_BEGINNING
+) -> bool:
+    """Print the selection's records, and those that come if they are followed. Whether there were any."""
+    from sealbook.cli.rendering.printer import Printer
+    from sealbook.cli.showing.cursors import Cursor
+
+    progress = Progress(position.file)
+    with setup.reading() as tenant:
+        selection = replace(selection, first=position.first(tenant))
+        with setup.output(paged=not order.follow, at_end=order.pager_end) as output:
+            printer = Printer(output, look)
+            if order.follow:
+                _follow(tenant, selection, order, printer, progress)  # until it is interrupted
+            printer.show_all(progress.noting(_selected(tenant, selection, order)))
+            progress.keep()
+            if position.shown and progress.last is not None:
+                say = complain if look.form in (*options.JSON, *options.BYTES) else output.line
+                say(f"-- cursor: {Cursor.of(progress.last)}")
+    return progress.last is not None
 
 
-def _selected(tenant: Tenant, selection: Selection, count: int | None, reverse: bool) -> Iterable[Record]:
+def _selected(tenant: Tenant, selection: Selection, order: Order) -> Iterable[Record]:
     from sealbook.cli.selection import newest, records
 
-    if count is None or reverse:
-        return records(tenant, selection, reverse=reverse, limit=count)
-    return newest(tenant, selection, count)
+    if order.count is None or order.reverse != order.oldest:
+        return records(tenant, selection, reverse=order.reverse, limit=order.count)
+    if order.oldest:
+        found = list(records(tenant, selection, limit=order.count))
+        return found[::-1] if order.reverse else found
+    return newest(tenant, selection, order.count)
 
 
-def _follow(tenant: Tenant, selection: Selection, count: int | None, printer: Printer) -> None:
-    from sealbook.cli.selection import history
+def _follow(tenant: Tenant, selection: Selection, order: Order, printer: Printer, progress: Progress) -> None:
+    from sealbook.cli.selection import Sieve
 
-    last = max((record.arrival for record in tenant.history(reverse=True, limit=1)), default=0)
-    before = last
-    printer.show_all(record for record in _selected(tenant, selection, count, False) if record.arrival <= before)
+    sieve = Sieve(tenant, selection)
+    following = tenant.follow(selection.run, case=selection.case, from_now=True)
+    last = following.arrival
+    found = takewhile(lambda record: record.arrival <= last, _selected(tenant, selection, order))
+    printer.show_all(progress.noting(found))
+    progress.keep()
     while True:
-        for record in history(tenant, start=last + 1):
-            last = record.arrival
-            if selection.takes(record):
-                printer.show(record)
-        printer.flush()
+        coming = iter(following.take, None)
+        printer.show_all(progress.noting(filter(sieve.takes, coming)))
+        progress.keep()
         printer.wait(FOLLOW_PAUSE_S)
 
 
-class Printer:
-    """Prints records in one of the formats. `flush` after the last one, and before anybody waits."""
+def _of_names(runs: tuple[str, ...], case: str | None, kinds: tuple[str, ...]) -> Selection:
+    from sealbook.cli.selection import Selection
+    from sealbook.cli.showing.globs import is_glob
+    from sealbook.journal import ids
 
-    def __init__(self, output: Output, form: str, *, with_run: bool = True) -> None:
-        from sealbook.cli.rendering.lines import RecordLines
+    for name in runs:
+        ids.check_run(name)
+    one = len(runs) == 1 and not is_glob(runs[0])
+    return Selection(
+        run=runs[0] if one else None,
+        runs=() if one else runs,
+        case=None if case is None else ids.check_case(case),
+        kinds=frozenset(kind if is_glob(kind) else ids.check_kind(kind) for kind in kinds),
+    )
 
-        self._output = output
-        self._form = form
-        self._lines = RecordLines(output, with_run=with_run)
 
-    def show(self, record: Record) -> None:
-        """Print one record."""
-        from sealbook.cli.rendering import objects
-        from sealbook.cli.rendering.lines import data_text
+def _local_zone() -> tzinfo:
+    from sealbook.cli import times
 
-        if self._form == "json":
-            self._output.line(objects.text(objects.record(record)))
-        elif self._form == "cat":
-            self._output.line(data_text(record.data))
-        else:
-            self._lines.add(record, now_ms=time.time_ns() // 1_000_000)
+    return times.local_zone()
 
-    def show_all(self, records: Iterable[Record]) -> None:
-        """Print them all, now."""
-        for record in records:
-            self.show(record)
-        self.flush()
 
-    def wait(self, seconds: float) -> None:
-        """Let time pass; `BrokenPipeError` as soon as nobody reads what will be printed."""
-        self._output.wait(seconds)
+def _list_fields(setup: Setup, field: str | None, form: str) -> int:
+    from sealbook.cli.rendering import objects
+    from sealbook.cli.rendering.safe import safe
+    from sealbook.cli.showing import fields, listings
 
-    def flush(self) -> None:
-        """Print what is held back, and hand it over."""
-        self._lines.flush()
-        self._output.flush()
+    def shown(value: str) -> str:
+        return objects.text({"field": field, "value": value}) if form == "json" else safe(value)
+
+    if field is None:
+        with setup.output() as output:
+            for name in (*fields.NAMES, f"{fields.IN_DATA}name"):
+                output.line(name)
+        return exit_codes.OK
+    field = fields.name_of(field)
+    with setup.reading() as tenant, setup.output(paged=True) as output:
+        for value in listings.values(tenant, field):
+            output.line(shown(value))
+    return exit_codes.OK

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from sealbook.cli import exit_codes
+from sealbook.cli.desk import FILE, Desk, brought, desk_options, findings_of, open_questions, publications
 from sealbook.cli.offline_files import OfflineFiles, verify_files
 from sealbook.cli.options import Verb, format_option
+from sealbook.cli.parallel import JOBS_MAX
 from sealbook.cli.rendering import progress
-from sealbook.cli.rendering.words import counted
 from sealbook.cli.setup import Setup, pass_setup
 
-if TYPE_CHECKING:
-    from sealbook.cli.rendering.output import Output
-    from sealbook.journal import CheckReport, Finding
-
-FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-MEANING = "internally consistent; without an outside checkpoint this does not show completeness or age"
-COUNTS = ("tenants", "runs", "records", "bytes", "leaves", "effects", "index_rows", "signatures")
+LEVELS = ("structure", "chain", "signatures", "log", "deep")
 
 
 @click.command(
@@ -32,14 +24,35 @@ COUNTS = ("tenants", "runs", "records", "bytes", "leaves", "effects", "index_row
         "sealbook verify order-42",
         "sealbook --tenant acme verify",
         "sealbook verify -o json",
+        "sealbook verify --level chain --jobs 2 --progress=json",
+        "sealbook verify --checkpoint seen-in-march.txt --checkpoint seen-in-may.txt --policy policy.txt",
         "sealbook verify --proof order-45.tlog-proof --records order-45.records --policy policy.txt --state seen.json",
     ),
 )
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
+@click.option(
+    "--level", type=click.Choice(LEVELS), default="deep", show_default=True, help="How deep; each does the ones before."
+)
+@desk_options
 @click.option("--strict", is_flag=True, help="Exit with 1 if anything was not checked.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, JOBS_MAX),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes that check records side by side, at levels below deep.",
+)
+@click.option(
+    "--progress",
+    "progress_form",
+    type=click.Choice(progress.FORMS),
+    default="auto",
+    show_default=True,
+    help="On standard error: a bar on a terminal, or an object of JSON per line.",
+)
 @click.option("--proof", type=FILE, metavar="FILE", help="Verify this .tlog-proof instead, without any store.")
 @click.option("--records", type=FILE, metavar="FILE", help="The run's records: `sealbook run RUN -o records`.")
-@click.option("--policy", type=FILE, metavar="FILE", help="Which logs and witnesses count: a tlog-policy.")
 @click.option(
     "--state",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -52,20 +65,32 @@ COUNTS = ("tenants", "runs", "records", "bytes", "leaves", "effects", "index_row
     metavar="FILE",
     help="Proof that the checkpoint begins with the one in --state: `sealbook log consistency OLD -o json`.",
 )
-@click.option("--max-age", metavar="AGE", help="Only cosignatures no older count: seconds, or 90m, 36h, 7d.")
+@click.option(
+    "--monitored",
+    type=FILE,
+    metavar="FILE",
+    help="The state of `sealbook log monitor`: shows that the tenant's log was not forked, for a proof by --store-log.",
+)
 @click.option("--sealed", is_flag=True, help="Refuse an anchor: the run must be whole and sealed.")
 @format_option("text", "json")
 @pass_setup
 def command(
     setup: Setup,
     runs: tuple[str, ...],
+    level: str,
+    checkpoints: tuple[Path, ...],
+    policy: Path | None,
+    max_age: str | None,
+    signers: Path | None,
+    require_signatures: bool,
     strict: bool,
+    jobs: int,
+    progress_form: str,
     proof: Path | None,
     records: Path | None,
-    policy: Path | None,
     state: Path | None,
     consistency: Path | None,
-    max_age: str | None,
+    monitored: Path | None,
     sealed: bool,
     form: str,
 ) -> int:
@@ -75,140 +100,77 @@ def command(
     Exit codes: 0 consistent, 3 not, 1 if records of a newer version were met, or, with --strict, if anything was not
     checked. What a store alone cannot show is listed as not checked.
 
+    Levels: structure looks whether records stand where they should, without gaps; chain at every byte of them and at
+    their chains; signatures also at those; log also at leaves, trees and checkpoints; deep derives all other rows too.
+
+    Each --checkpoint is a constraint of its own: its log must be one of the store's, have that size, and have had that
+    root. With --policy it must be signed and cosigned as the policy says, and so must what the store has published.
+
     With --proof no store is needed: the records' bytes, their chain, the leaf, the log's root, its signature and the
     quorum of witnesses are recomputed from the files. 3 if any of that does not hold, 1 if the leaf covers not all of
     the records. --state remembers the first checkpoint of a log that is accepted, and a larger one once --consistency
-    has shown that it begins with the one before; until then that stays among what was not checked.
+    has shown that it begins with the one before; until then that stays among what was not checked. A proof through a
+    store log is not monitored unless --monitored shows that the heads of the tenant's log extend one another.
     """
+    of_store = any((checkpoints, signers, require_signatures, jobs > 1, level != "deep"))
     if proof is not None:
-        if runs or records is None or policy is None:
-            raise click.UsageError("--proof goes with --records and --policy, and without a RUN")
-        files = OfflineFiles(proof, records, policy, state, consistency)
+        if runs or records is None or policy is None or of_store:
+            raise click.UsageError("--proof goes with --records and --policy, and without a RUN or what is of a store")
+        files = OfflineFiles(proof, records, policy, state, consistency, monitored)
         return verify_files(setup, files, max_age=max_age, sealed=sealed, strict=strict, form=form)
-    if any((records, policy, state, consistency, max_age, sealed)):
-        raise click.UsageError("--records, --policy, --state, --consistency, --max-age and --sealed go with --proof")
-    return _verify_store(setup, runs, strict, form)
+    if any((records, state, consistency, monitored, sealed)):
+        raise click.UsageError("--records, --state, --consistency, --monitored and --sealed go with --proof")
+    if runs and (checkpoints or policy or jobs > 1 or level != "deep"):
+        raise click.UsageError("--level, --jobs, --checkpoint and --policy are of the whole store, and RUNs are not")
+    if jobs > 1 and level == "deep":
+        raise click.UsageError("--jobs is for the levels below deep, which looks at one run after the other")
+    desk = brought(checkpoints, policy, max_age, signers, require_signatures)
+    return _verify_store(setup, runs, level, desk, strict, jobs, progress_form, form)
 
 
-def _verify_store(setup: Setup, runs: tuple[str, ...], strict: bool, form: str) -> int:
+def _verify_store(
+    setup: Setup, runs: tuple[str, ...], level: str, desk: Desk, strict: bool, jobs: int, progress_form: str, form: str
+) -> int:
     if setup.own_process:
         from sealbook.cli import isolation
 
         code = isolation.code_of_child(setup.folder)
         if code is not None:
             return code
-    from sealbook.journal import NotFound
+    from sealbook.cli import verdict as verdicts
+    from sealbook.cli.parallel import sweeper
+    from sealbook.cli.rendering import objects
+    from sealbook.journal import Level, NotFound
+    from sealbook.journal.ids import STORE_LOG
 
     only = setup.tenant if setup.tenant_given and not runs else None
+    depth = Level[level.upper()]
     with setup.journal(readonly=True) as journal:
         tenant = journal.tenant(setup.tenant)
-        with progress.shown("verifying", quiet=setup.quiet) as report:
-            reports = [tenant.verify(run) for run in dict.fromkeys(runs)] or [journal.check(progress=report)]
+        with progress.shown("verifying", quiet=setup.quiet, form=progress_form) as report:
+            reports = [tenant.verify(run, trust=desk.trust) for run in dict.fromkeys(runs)] or [
+                journal.check(
+                    progress=report, level=depth, trust=desk.trust, elsewhere=sweeper(setup.folder, desk.trust, jobs)
+                )
+            ]
         tenants = journal.tenants()
-    found = [finding for part in reports for finding in part.findings]
+        found = [*desk.refused, *(finding for part in reports for finding in part.findings)]
+        questions = [line for part in reports for line in part.not_checked]
+        if not runs and depth >= Level.LOG:
+            public = list(publications(setup.every_log(journal), desk))
+            found += findings_of(public)
+            questions += open_questions(public, desk)
     # The tenant's own row may be what is missing: whoever asks for the tenant must hear of that.
     if only is not None and only not in tenants and all(finding.tenant != only for finding in found):
         raise NotFound("tenant", only)
-    findings = [finding for finding in found if only is None or finding.tenant in (None, only)]
+    findings = [finding for finding in found if only is None or finding.tenant in (None, STORE_LOG, only)]
     if len(findings) < len(found):
         others = len(found) - len(findings)
         setup.remark(f"findings of other tenants are not told ({others}): verify without --tenant")
-    not_checked = list(dict.fromkeys(line for part in reports for line in part.not_checked))
+    verdict = verdicts.Verdict(reports, findings, list(dict.fromkeys(questions)))
     with setup.output() as output:
         if form == "json":
-            _print_object(output, reports, findings, not_checked)
+            output.line(objects.text(verdicts.as_object(verdict)))
         else:
-            _print_text(output, reports, findings, not_checked)
-    if any(not finding.newer for finding in findings):
-        return exit_codes.INTEGRITY
-    return exit_codes.INCOMPLETE if findings or (strict and not_checked) else exit_codes.OK
-
-
-def counts(reports: Sequence[CheckReport]) -> dict[str, int]:
-    """How much was checked in all."""
-    return {name: sum(getattr(report, name) for report in reports) for name in COUNTS}
-
-
-def _print_object(
-    output: Output, reports: Sequence[CheckReport], findings: Sequence[Finding], not_checked: Sequence[str]
-) -> None:
-    from sealbook.cli.rendering import objects
-
-    answer: dict[str, Any] = {
-        "consistent": all(finding.newer for finding in findings),
-        "meaning": MEANING,
-        "checked": counts(reports),
-        "findings": [_finding_object(finding) for finding in findings],
-        "findings_more": sum(report.findings_more for report in reports),
-        "not_checked": list(not_checked),
-    }
-    output.line(objects.text(answer))
-
-
-def _finding_object(finding: Finding) -> dict[str, Any]:
-    from sealbook.cli.rendering import objects
-    from sealbook.journal.errors import key_text
-
-    return {
-        "tenant": finding.tenant,
-        "run": finding.run,
-        "seq": finding.seq,
-        "table": finding.table,
-        "key": objects.hex_or_none(finding.key),
-        "key_text": None if finding.key is None else key_text(finding.key),
-        "what": finding.what,
-        "newer": finding.newer,
-    }
-
-
-def _print_text(
-    output: Output, reports: Sequence[CheckReport], findings: Sequence[Finding], not_checked: Sequence[str]
-) -> None:
-    from sealbook.cli.rendering.safe import safe
-
-    damage = [finding for finding in findings if not finding.newer]
-    more = sum(report.findings_more for report in reports)
-    if damage:
-        told = f"NOT consistent: {counted(len(damage) + more, 'finding')}"
-        output.line(output.paint(f"{told}, {len(damage)} of them told" if more else told, "red", "bold"))
-    else:
-        output.line(output.paint(MEANING, "green"))
-    for finding in findings:
-        output.line(output.paint(finding_line(finding), "yellow" if finding.newer else "red"))
-    found = counts(reports)
-    parts = [counted(found[name], *_WORDS[name]) for name in COUNTS]
-    output.line(f"checked: {', '.join(parts)}")
-    for line in not_checked:
-        output.line(output.paint(f"not checked: {safe(line)}", "bold"))
-
-
-_WORDS = {
-    "tenants": ("tenant",),
-    "runs": ("run",),
-    "records": ("record",),
-    "bytes": ("byte",),
-    "leaves": ("leaf", "leaves"),
-    "effects": ("effect",),
-    "index_rows": ("index row",),
-    "signatures": ("signature",),
-}
-
-
-def finding_line(finding: Finding) -> str:
-    """A finding in one line: where it is, as exactly as it is known, and what is wrong there."""
-    from sealbook.cli.rendering.safe import safe
-    from sealbook.journal.errors import key_text
-
-    place = []
-    if finding.tenant is not None:
-        place.append(f"tenant {safe(finding.tenant)}")
-    if finding.run is not None:
-        place.append(f"run {safe(finding.run)}")
-    if finding.seq is not None:
-        place.append(f"record {finding.seq}")
-    if finding.table is not None:
-        place.append(f"table {safe(finding.table)}")
-    if finding.key is not None:
-        place.append(f"key {safe(key_text(finding.key))} ({finding.key.hex()})")
-    word = "newer: " if finding.newer else ""
-    return f"{word}{', '.join(place)}: {safe(finding.what)}"
+            verdicts.print_text(output, verdict)
+    return verdict.code(strict=strict)

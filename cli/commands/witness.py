@@ -7,6 +7,8 @@ import importlib
 
 import click
 
+from sealbook.cli.options import VerbGroup
+
 VERBS = {  # sub-command: (module of sealbook.cli.commands, its attribute, what it does), in the order of `--help`
     "serve": ("witness_serve", "serve", "Cosign the checkpoints of the logs in a list, over HTTP."),
     "evidence": ("witness_state", "evidence", "Print what a witness has kept against logs."),
@@ -20,7 +22,7 @@ VERBS = {  # sub-command: (module of sealbook.cli.commands, its attribute, what 
 }
 
 
-class WitnessVerbs(click.Group):
+class WitnessVerbs(VerbGroup):
     """The sub-commands by name."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -13,13 +13,13 @@ import click
 from sealbook.cli import exit_codes, keyring_options
 from sealbook.cli.commands.log_publish import Policies, fail_open_option, policy_option, publish
 from sealbook.cli.keyring_options import keys_option, passphrase_option
-from sealbook.cli.options import Verb, format_option
+from sealbook.cli.options import Verb, format_option, store_log_option
 from sealbook.cli.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
     from sealbook.cli.publishing.memory import Known, Memory
     from sealbook.cli.rendering.output import Output
-    from sealbook.journal import Tenant
+    from sealbook.journal import Log
     from sealbook.merkle.keys import VerifierKey
     from sealbook.merkle.policy import Policy
 
@@ -72,6 +72,7 @@ def add(
 @keys_option
 @policy_option
 @format_option("text", "json", "tlog-policy")
+@store_log_option
 @pass_setup
 def list_(setup: Setup, keys: str | None, policy: Path | None, form: str) -> None:
     """List the witnesses of the policy. As tlog-policy it is what a verifier of the tenant's log follows, with its
@@ -103,6 +104,7 @@ def list_(setup: Setup, keys: str | None, policy: Path | None, form: str) -> Non
 @policy_option
 @fail_open_option
 @passphrase_option
+@store_log_option
 @pass_setup
 def submit(setup: Setup, keys: str | None, policy: Path | None, fail_open: bool, passphrase_file: str | None) -> int:
     """Ask every witness now: one turn of `log publish`, in which no witness is left out."""
@@ -119,6 +121,7 @@ def submit(setup: Setup, keys: str | None, policy: Path | None, fail_open: bool,
 @keys_option
 @policy_option
 @format_option("text", "json")
+@store_log_option
 @pass_setup
 def status(setup: Setup, keys: str | None, policy: Path | None, form: str) -> int:
     """Show how far each log is signed, cosigned and published, and what its witnesses last said.
@@ -130,12 +133,11 @@ def status(setup: Setup, keys: str | None, policy: Path | None, form: str) -> in
     from sealbook.cli.rendering import objects
 
     ring = keyring_options.opened(keys)
-    found = policy_file.read(policy) if policy else policy_file.read(policy_file.default_path(ring.folder))
+    found = policy_file.required(policy) if policy else policy_file.read(policy_file.default_path(ring.folder))
     stopped = False
     with setup.journal(readonly=True) as journal, setup.output() as output:
-        for number, name in enumerate([setup.tenant] if setup.tenant_given else journal.tenants()):
-            tenant = journal.tenant(name)
-            item = _standing(tenant, Memory(ring.folder, tenant.origin), found)
+        for number, log in enumerate(setup.logs(journal)):
+            item = _standing(log, Memory(ring.folder, log.origin), found)
             stopped = stopped or item["stopped"] is not None
             if form == "json":
                 output.line(objects.text(item))
@@ -148,6 +150,7 @@ def status(setup: Setup, keys: str | None, policy: Path | None, form: str) -> in
 
 @click.command("resolve", cls=Verb, examples=("sealbook --tenant acme witness resolve",))
 @keys_option
+@store_log_option
 @pass_setup
 def resolve(setup: Setup, keys: str | None) -> None:
     """Let a log be published again that was stopped. Understand first why: the evidence stays where it is.
@@ -157,7 +160,7 @@ def resolve(setup: Setup, keys: str | None) -> None:
     from sealbook.cli.publishing.memory import Memory
     from sealbook.journal import NotFound
 
-    memory = Memory(keyring_options.opened(keys).folder, _origin(setup))
+    memory = Memory(keyring_options.opened(keys).folder, setup.log_origin())
     if memory.stopped() is None:
         raise NotFound("stop of publishing for", memory.origin)
     with memory.held():
@@ -174,19 +177,7 @@ def resolve(setup: Setup, keys: str | None) -> None:
 def _log_keys(setup: Setup, ring: Any) -> list[VerifierKey]:
     from sealbook.journal.keyring import Purpose
 
-    return [key.verifier for key in ring.signing(Purpose.LOG, _origin(setup))]
-
-
-def _origin(setup: Setup) -> str:
-    """The origin of the tenant's log as its store has it, or as it would be where no store is."""
-    from sealbook.journal import StoreMissing
-    from sealbook.journal.origins import tenant_origin
-
-    try:
-        with setup.journal(readonly=True) as journal:
-            return journal.tenant(setup.tenant).origin
-    except StoreMissing:
-        return tenant_origin(setup.origin, setup.tenant)
+    return [key.verifier for key in ring.signing(Purpose.LOG, setup.log_origin())]
 
 
 def _members(policy: Policy) -> set[str]:
@@ -207,22 +198,22 @@ def _quorum_text(policy: Policy) -> str:
     return f"{group.threshold} of {len(group.members)} must cosign: {', '.join(group.members)}"
 
 
-def _standing(tenant: Tenant, memory: Memory, policy: Policy | None) -> dict[str, Any]:
+def _standing(log: Log, memory: Memory, policy: Policy | None) -> dict[str, Any]:
     """A log and its witnesses as JSON."""
     from sealbook.cli.publishing.publisher import NOBODY, verified
-    from sealbook.journal import instants
+    from sealbook.journal import Tenant, instants
     from sealbook.merkle.checkpoint import Checkpoint
     from sealbook.merkle.note import Note
 
     policy = policy or NOBODY
-    signed, note, stop = tenant.signed_checkpoint(), tenant.published_checkpoint(), memory.stopped()
+    signed, note, stop = log.signed_checkpoint(), log.published_checkpoint(), memory.stopped()
     held = {} if signed is None or signed.note is None else verified(signed.note, policy)
     published = None if note is None else Checkpoint.parse(Note.parse(note).text).size
-    kept = None if published is None else tenant.signed_checkpoint(published)
+    kept = None if published is None else log.signed_checkpoint(published)
     return {
-        "tenant": tenant.name,
-        "origin": tenant.origin,
-        "size": tenant.checkpoint().size,
+        "tenant": log.name if isinstance(log, Tenant) else None,
+        "origin": log.origin,
+        "size": log.checkpoint().size,
         "signed": None if signed is None else signed.checkpoint.size,
         "published": published,
         "without_quorum": None if kept is None else kept.without_quorum,
@@ -263,21 +254,20 @@ def _witnesses(policy: Policy, known: Mapping[str, Known], held: set[VerifierKey
 
 def _print_standing(output: Output, item: dict[str, Any]) -> None:
     from sealbook.cli.rendering import lines
-    from sealbook.cli.rendering.safe import safe
+    from sealbook.cli.rendering.safe import line, safe
 
-    quorum = "nobody need cosign" if item["quorum"] is None else "met" if item["quorum_met"] else "NOT MET"
-    pairs = [
-        ("tenant", safe(item["tenant"])),
-        ("origin", safe(item["origin"])),
+    of = [] if item["tenant"] is None else [("tenant", safe(item["tenant"]))]
+    pairs = [*of, ("origin", safe(item["origin"]))]
+    if item["stopped"] is not None:
+        pairs.append(("STOPPED", f"{item['stopped']['at']}: nothing is signed or published before it is resolved"))
+        for charge in item["stopped"]["charges"]:
+            pairs.append(("", line(f"{charge['url']}: {charge['reason']} (evidence: {charge['evidence']})")))
+    pairs += [
         ("size", str(item["size"])),
         ("signed", lines.BLANK if item["signed"] is None else str(item["signed"])),
-        ("quorum", quorum),
+        ("quorum", _quorum_met_text(item)),
         ("published", _published_text(item)),
     ]
-    if item["stopped"] is not None:
-        pairs.append(("STOPPED", item["stopped"]["at"]))
-        for charge in item["stopped"]["charges"]:
-            pairs.append(("", safe(f"{charge['url']}: {charge['reason']} (evidence: {charge['evidence']})")))
     lines.pairs(output, pairs)
     headings = ("WITNESS", "COSIGNED", "AT", "FAILURES", "LAST FAILURE")
     rows = [
@@ -286,12 +276,21 @@ def _print_standing(output: Output, item: dict[str, Any]) -> None:
             (str(witness["cosigned"]) if witness["cosigned"] else lines.BLANK, ()),
             (witness["cosigned_at"] or lines.BLANK, ("dim",)),
             (str(witness["failures"]), ()),
-            (safe(witness["failure"] or lines.BLANK), ()),
+            (line(witness["failure"] or lines.BLANK), ()),
         ]
         for witness in item["witnesses"]
     ]
     if rows:
         lines.table(output, headings, rows)
+
+
+def _quorum_met_text(item: dict[str, Any]) -> str:
+    """How many of whom have cosigned what was signed last."""
+    if item["quorum"] is None:
+        return "nobody need cosign"
+    if item["signed"] is None:
+        return "nothing is signed yet"
+    return f"{'met' if item['quorum_met'] else 'NOT MET'} at size {item['signed']}"
 
 
 def _published_text(item: dict[str, Any]) -> str:

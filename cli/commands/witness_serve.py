@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sealbook.cli import keyring_options
+from sealbook.cli.commands.log_serve import address
 from sealbook.cli.keyring_options import keys_option, passphrase_option
 from sealbook.cli.options import Verb
 from sealbook.cli.setup import Setup, pass_setup
@@ -34,7 +35,12 @@ if TYPE_CHECKING:
     help="The logs, as a list `logs/v0`; read anew when it changes, or at SIGHUP.",
 )
 @click.option(
-    "--listen", default="127.0.0.1:8080", show_default=True, metavar="HOST:PORT", help="Port 0: any free one."
+    "--listen",
+    type=address,
+    default="127.0.0.1:8080",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Port 0: any free one.",
 )
 @click.option("--initial", multiple=True, metavar="FILE", help="A checkpoint that its log's history must begin with.")
 @click.option("--new-state", "anew", is_flag=True, help="Begin anew with a key that never signed, after one that did.")
@@ -46,7 +52,7 @@ def serve(
     keys: str | None,
     key: str,
     logs: str,
-    listen: str,
+    listen: tuple[str, int],
     initial: tuple[str, ...],
     anew: bool,
     passphrase_file: str | None,
@@ -59,17 +65,19 @@ def serve(
     try:
         import trio
 
-        from sealbook.cli.witness.server import Server, listening, until_signalled, url
+        from sealbook.cli.witness.server import Server, until_signalled
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in {"starlette", "hypercorn", "anyio"}:
             raise
         raise click.UsageError(f"{error.name} is not installed: `pip install 'sealbook[serve]'` brings it") from error
+    from sealbook.cli import listening
     from sealbook.cli.witness.binding import open_state
     from sealbook.cli.witness.cosigner import Cosigner
     from sealbook.cli.witness.loglist import LogFile
+    from sealbook.journal import EngineFailed
     from sealbook.journal.keyring import Purpose
 
-    host, port = _address(listen)
+    host, port = listen
     ring = keyring_options.opened(keys)
     protected = any(ring.is_protected(each) for each in ring.signing(Purpose.WITNESS, key))
     passphrase = keyring_options.passphrase(passphrase_file, what=f"the keys of {key}", needed=protected)
@@ -79,8 +87,11 @@ def serve(
     _speak_json()
     with open_state(state, cosigner, anew=anew) as opened:
         server = Server(opened, log_file)
-        listener = listening(host, port)
-        click.echo(f"{key} listens at {url(listener)}")
+        try:
+            listener = listening.listening(host, port)
+        except OSError as error:
+            raise EngineFailed(f"cannot listen on {host}, port {port}: {error.strerror}") from error
+        click.echo(f"{key} listens at {listening.url(listener)}")
         sys.stdout.flush()
 
         async def stop() -> None:
@@ -89,17 +100,14 @@ def serve(
         trio.run(server.serve, listener, stop)
 
 
-def _address(listen: str) -> tuple[str, int]:
-    host, separator, port = listen.rpartition(":")
-    if not separator or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise click.UsageError(f"--listen is HOST:PORT, not {listen!r}")
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
 def _initial(file: Path) -> Checkpoint:
-    from sealbook.cli.witness.loglist import parse_initial
+    from sealbook.cli.witness.loglist import LogListRefused, parse_initial
+    from sealbook.merkle.errors import Malformed
 
-    return parse_initial(file.read_bytes())
+    try:
+        return parse_initial(file.read_bytes())
+    except Malformed as error:  # the operator's own words, not what is to be verified
+        raise LogListRefused(str(file), 0, str(error)) from error
 
 
 def _speak_json() -> None:

@@ -50,9 +50,12 @@ def evidence(setup: Setup, state: str, origin: str | None, form: str) -> None:
 def disable(setup: Setup, origin: str, state: str) -> None:
     """Cosign no more for a log, from now on and whatever the log list says. What was cosigned stays, and is served."""
     from sealbook.cli.witness.binding import read_state
+    from sealbook.merkle.witness import origin_key
 
     with read_state(state, readonly=False) as opened:
         opened.disable(origin)
+        if opened.note(origin_key(origin)) is None:  # it may be mistyped
+            setup.remark(f"{origin}: no checkpoint of it was cosigned so far")
 
 
 @click.command("enable", cls=Verb, examples=("sealbook witness enable example.com/log --state witness.state",))

@@ -5,7 +5,7 @@ Every file is one group, so it enters whole or not at all. A history that the te
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -51,18 +51,24 @@ class Place:
 
 
 def apply(tenant: Tenant, history: History) -> Imported:
-    """Import a history, or raise what the store refuses it with; then nothing was written.
+    """Import a history, or raise what the store refuses it with; then nothing was written."""
+    [imported] = apply_all(tenant, [history])
+    return imported
+
+
+def apply_all(tenant: Tenant, histories: Sequence[History]) -> list[Imported]:
+    """Import the histories of one file, all or none: what the store refuses one with is raised for them all.
 
     A run that somebody holds a lease on takes no import (`LeaseHeld`), unless it has the whole history already.
     """
     for _ in range(ATTEMPTS_MAX - 1):
-        place = find(tenant, history)
+        places = [find(tenant, history) for history in histories]
         try:
-            return _bring(tenant, history, place)
+            return _bring(tenant, histories, places)
         except Refused:
-            if tenant.head(place.run) == place.head:
+            if all(tenant.head(place.run) == place.head for place in places):
                 raise
-    return _bring(tenant, history, find(tenant, history))
+    return _bring(tenant, histories, [find(tenant, history) for history in histories])
 
 
 def find(tenant: Tenant, history: History) -> Place:
@@ -152,12 +158,19 @@ def _is_progress(record: Record | Entry) -> bool:
 # --- writing -------------------------------------------------------------------------------------------------
 
 
-def _bring(tenant: Tenant, history: History, place: Place) -> Imported:
+def _bring(tenant: Tenant, histories: Sequence[History], places: Sequence[Place]) -> list[Imported]:
+    steps: list[requests.Request] = []
+    for history, place in zip(histories, places, strict=True):
+        if history.records > place.known:
+            steps += _steps(place, tail(history.segments_as(place.run), place.known), history.seal)
+    if steps:
+        tenant.group(steps)
+    return [_imported(history, place) for history, place in zip(histories, places, strict=True)]
+
+
+def _imported(history: History, place: Place) -> Imported:
     renamed_from = None if place.run == history.run or history.unnamed else history.run
     missing = history.records - place.known
-    if missing:
-        rest = tail(history.segments_as(place.run), place.known)
-        tenant.group(list(_steps(place, rest, history.seal)))
     result: Literal["new", "extended", "unchanged"] = (
         "unchanged" if not missing else "new" if not place.head.seq else "extended"
     )

@@ -20,7 +20,7 @@ from sealbook.cli.publishing.publisher import Publisher, Rules, State, Turn
 from sealbook.cli.publishing.signing import LogSigner
 from sealbook.journal.errors import SealbookError
 from sealbook.journal.keyring import Keyring
-from sealbook.journal.store import Journal, Tenant
+from sealbook.journal.log import Log, StoreLog
 from sealbook.merkle.errors import VerificationError
 
 PARALLEL_LOGS_MAX: Final = 8
@@ -31,30 +31,30 @@ Told = Callable[[str, Turn | Exception], None]
 
 @dataclass(eq=False)
 class Daemon:
-    """Publishes the logs of some tenants. `rules` is asked before each turn."""
+    """Publishes some logs. `rules` is asked before each turn. A store log gathers the tenants' heads first."""
 
-    journal: Journal
     ring: Keyring
-    tenants: Callable[[], Iterable[str]]
+    logs: Callable[[], Iterable[Log]]
     rules: Callable[[Memory], Rules]
     transport: Transport
     clock: Clock
     told: Told
     passphrase: bytes | None = None
     _publishers: dict[str, Publisher] = field(default_factory=dict, init=False)
+    """By origin."""
 
     async def once(self) -> int:
         """One turn of every log; the worst exit code among them."""
         codes: list[int] = []
         limiter = trio.CapacityLimiter(PARALLEL_LOGS_MAX)
 
-        async def turn(publisher: Publisher) -> None:
+        async def turn(log: Log) -> None:
             async with limiter:
-                codes.append(await self._turn(publisher))
+                codes.append(await self._turn(log))
 
         async with trio.open_nursery() as nursery:
-            for name in self.tenants():
-                nursery.start_soon(turn, self._publisher(self.journal.tenant(name)))
+            for log in self.logs():
+                nursery.start_soon(turn, log)
         return worst(codes)
 
     async def every(self, seconds: float) -> None:
@@ -64,20 +64,20 @@ class Daemon:
             await self.once()
             await trio.sleep_until(begun + seconds)
 
-    def _publisher(self, tenant: Tenant) -> Publisher:
-        if tenant.name not in self._publishers:
-            self._publishers[tenant.name] = Publisher(
-                tenant,
-                LogSigner(self.ring, tenant.origin, self.passphrase),
-                Memory(self.ring.folder, tenant.origin),
-                self.transport,
-                self.clock,
-            )
-        return self._publishers[tenant.name]
+    def _publisher(self, log: Log, origin: str) -> Publisher:
+        found = self._publishers.get(origin)
+        if found is None:
+            signer, memory = LogSigner(self.ring, origin, self.passphrase), Memory(self.ring.folder, origin)
+            found = self._publishers[origin] = Publisher(log, signer, memory, self.transport, self.clock)
+        return found
 
-    async def _turn(self, publisher: Publisher) -> int:
-        origin = publisher.tenant.origin
+    async def _turn(self, log: Log) -> int:
+        origin = log.name  # until the store has told it
         try:
+            origin = log.origin  # which another process may have changed: `log adopt`
+            if isinstance(log, StoreLog):
+                await trio.to_thread.run_sync(log.gather)
+            publisher = self._publisher(log, origin)
             turn = await publisher.turn(self.rules(publisher.memory))
         except (SealbookError, VerificationError, OSError) as error:
             code = exit_codes.code_of(error)
@@ -98,6 +98,12 @@ def worst(codes: Iterable[int]) -> int:
     order = (exit_codes.INTEGRITY, exit_codes.FAILED, exit_codes.REFUSED, exit_codes.NOT_FOUND)
     found = set(codes)
     return next((code for code in order if code in found), max(found, default=exit_codes.OK))
+
+
+def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """One of the errors in a group, as nurseries raise them: what is told of it is one line."""
+    error = group.exceptions[0]
+    return first_of(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 async def until_signalled(work: Callable[[], Awaitable[None]]) -> bool:

@@ -8,13 +8,24 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from sealbook.journal import private_files
-from sealbook.journal.errors import InvalidInput, NotFound
+from sealbook.journal.errors import InvalidInput, NotFound, Refused
 from sealbook.merkle.errors import Malformed
 from sealbook.merkle.keys import VerifierKey
 from sealbook.merkle.policy import NONE, POLICY_BYTES_MAX, Policy, PolicyLog
 
 FOLDER = "witnesses"  # in the folder of keys; a name's own folder there ends in 16 hex digits and cannot be this one
 DEFAULT_GROUP = "witnesses"
+
+
+@dataclass(eq=False)
+class PolicyRefused(Refused):
+    """The file holds no policy, or would hold none if it were changed so."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +134,7 @@ def _parsed(path: Path, data: bytes) -> Policy:
     try:
         return parse(data)
     except Malformed as error:
-        raise InvalidInput("policy", str(path), str(error)) from error
+        raise PolicyRefused(str(path), str(error)) from error
 
 
 def _data(path: Path) -> bytes | None:
@@ -146,6 +157,7 @@ def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and not (parts.query or parts.fragment)
+        usable = usable and url.split() == [url]  # a policy's words end at spaces
         _ = parts.port
     except ValueError:
         usable = False

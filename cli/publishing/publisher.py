@@ -1,8 +1,8 @@
 """From signed to published, for one log. A turn is
 
-    1  the largest checkpoint that was signed goes to the witnesses, unless its quorum is met and a quorum has cosigned
-       since this publisher began: so what witnesses know is known before anything new is signed, and a checkpoint
-       that waits for its quorum is retried at its size
+    1  the largest checkpoint that was promised goes to the witnesses, unless its quorum is met and a quorum has
+       cosigned since this publisher began: so what witnesses know is known before anything new is signed, and a
+       checkpoint that waits for its quorum is retried at its size
     2  the log as it stands is signed, when it has grown, and goes to the witnesses
     3  cosignatures that verify are kept; when they make the quorum, the checkpoint is published
 
@@ -27,8 +27,8 @@ from sealbook.cli.publishing.memory import FAILURE_CHARACTERS_MAX, Charge, Known
 from sealbook.cli.publishing.policy_file import Address, addresses
 from sealbook.cli.publishing.rounds import Report, run_round
 from sealbook.cli.publishing.signing import LogSigner
+from sealbook.journal.log import Log
 from sealbook.journal.publishing import KeptCheckpoint
-from sealbook.journal.store import Tenant
 from sealbook.journal.tables import CheckpointState
 from sealbook.merkle.errors import VerificationError
 from sealbook.merkle.keys import VerifierKey
@@ -83,9 +83,9 @@ class Rules:
 
 @dataclass(eq=False)
 class Publisher:
-    """Publishes one tenant's log. Keep it between turns: it knows which witnesses it has heard from."""
+    """Publishes one log. Keep it between turns: it knows which witnesses it has heard from."""
 
-    tenant: Tenant
+    log: Log
     signer: LogSigner
     memory: Memory
     transport: Transport
@@ -111,28 +111,28 @@ class Publisher:
     async def _turn(self, rules: Rules) -> Turn:
         stop = self.memory.stopped()
         if stop is not None:
-            return Turn(self.tenant.origin, State.STOPPED, stop=stop)
-        head, kept = self.tenant.checkpoint(), self.tenant.signed_checkpoint()
-        signing.check_not_behind(self.tenant, head, kept, self.signer, self.memory.known())
+            return Turn(self.log.origin, State.STOPPED, stop=stop)
+        head, kept = self.log.checkpoint(), self.log.signed_checkpoint()
+        signing.check_not_behind(self.log, head, kept, self.signer, self.memory.known())
         if kept is None and head.size == 0:
-            return Turn(self.tenant.origin, State.EMPTY)
-        if kept is not None and kept.checkpoint.size < head.size:
-            turn = await self._confirmed(kept, rules)
+            return Turn(self.log.origin, State.EMPTY)
+        promised = signing.promised_size(kept, self.signer)
+        if promised is not None and promised < head.size:
+            turn = await self._confirmed(promised, kept, rules)
             if turn is not None:
                 return turn if turn.state is State.STOPPED else replace(turn, unsigned=head.size)
         if kept is None or kept.checkpoint != head or not signing.signed(kept, self.signer.keys()):
-            kept = await trio.to_thread.run_sync(self.tenant.sign_checkpoint, self.signer.sign)
+            kept = await trio.to_thread.run_sync(self.log.sign_checkpoint, self.signer.sign)
         return await self._submitted(kept, rules)
 
-    async def _confirmed(self, kept: KeptCheckpoint, rules: Rules) -> Turn | None:
-        """Step 1; the turn's end when nothing newer may be signed."""
+    async def _confirmed(self, size: int, kept: KeptCheckpoint | None, rules: Rules) -> Turn | None:
+        """Step 1 at this size; the turn's end when nothing newer may be signed. `kept` is the largest that the store
+        has signed."""
         needless = rules.fail_open or rules.policy.satisfied(())
-        settled = needless or kept.state is CheckpointState.PUBLISHED
-        if settled and self._begun and (needless or self._heard(rules)):
+        settled = kept is not None and kept.checkpoint.size == size and kept.state is CheckpointState.PUBLISHED
+        if (needless or settled) and self._begun and (needless or self._heard(rules)):
             return None
-        kept = await trio.to_thread.run_sync(signing.sign_again, self.tenant, self.signer, kept)
-        if not signing.signed_by_any(kept, self.signer.keys()):
-            return None  # a signing was cut off, and the keys were changed since: only what is larger can be signed
+        kept = await trio.to_thread.run_sync(lambda: self.log.sign_checkpoint(self.signer.sign, size=size))
         turn = await self._submitted(kept, rules, anew=True)
         if turn.state is State.STOPPED:
             return turn
@@ -156,7 +156,7 @@ class Publisher:
             for address in addresses(rules.policy)
             if self._is_due(address, fresh, before.get(address.url, Known()), rules)
         ]
-        asked = Asked(kept.note, self.signer.keys(), self.tenant.tree_nodes)
+        asked = Asked(kept.note, self.signer.keys(), self.log.tree_nodes)
         reports = await run_round(
             asked, due, transport=self.transport, clock=self.clock, enough=lambda keys: self._enough(keys, rules, held)
         )
@@ -164,7 +164,7 @@ class Publisher:
         assert kept.note is not None
         held = verified(kept.note, rules.policy)
         turn = Turn(
-            self.tenant.origin,
+            self.log.origin,
             State.UNCHANGED,
             kept.checkpoint.size,
             tuple(witness.name for witness in rules.policy.witnesses if witness.key in held),
@@ -187,7 +187,7 @@ class Publisher:
             return State.WAITING
         if not met and kept.published:
             return State.WITHOUT_QUORUM
-        await trio.to_thread.run_sync(lambda: self.tenant.publish_checkpoint(size, without_quorum=not met))
+        await trio.to_thread.run_sync(lambda: self.log.publish_checkpoint(size, without_quorum=not met))
         return State.PUBLISHED if met else State.WITHOUT_QUORUM
 
     def _is_due(self, address: Address, held: Mapping[VerifierKey, Signature], known: Known, rules: Rules) -> bool:
@@ -217,7 +217,7 @@ class Publisher:
             for signature in report.heard.outcome.signatures
         ]
         if lines:
-            kept = self.tenant.keep_cosignatures(size, lines)
+            kept = self.log.keep_cosignatures(size, lines)
         self.memory.keep({**before, **{report.address.url: _known(report, size, now) for report in reports}})
         charges = list(self._charges(reports))
         return kept, self.memory.stop(charges, at=now) if charges else None
@@ -231,7 +231,7 @@ class Publisher:
 
     def _cosigned_note(self, report: Report) -> bytes:
         """Our note at the largest size that the witness cosigned, with its line: it convicts one that went back."""
-        kept = self.tenant.signed_checkpoint(report.known.cosigned) if report.known.cosigned else None
+        kept = self.log.signed_checkpoint(report.known.cosigned) if report.known.cosigned else None
         return b"" if kept is None or kept.note is None else kept.note.encode()
 
 

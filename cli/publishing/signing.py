@@ -4,7 +4,7 @@
 - Rule 2: no witness is known to have cosigned more than this store has signed. What is sent to a witness is kept in the
   store before it is sent, so a store that knows less is an older copy.
 - Rule 3: the log begins with every checkpoint that its keys have promised. A promise may be larger than what the store
-  has signed: that signing was cut off, and a later one takes its place.
+  has signed: that signing was cut off, and is gone on with.
 
 The ring holds each signature to the keys' promises once more (`journal.published`), and what witnesses remember that
 nobody here does is found by asking them before the first signature after a start (`publisher`).
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from sealbook.cli.publishing.memory import Known, Memory
 from sealbook.journal.keyring import Keyring, Purpose
+from sealbook.journal.log import Log
 from sealbook.journal.published import Consistent, PublishedAhead, check_growth
 from sealbook.journal.publishing import KeptCheckpoint
-from sealbook.journal.store import Tenant
 from sealbook.merkle import tree
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.keys import SignatureLine, VerifierKey
@@ -52,35 +52,28 @@ def signed(kept: KeptCheckpoint, keys: tuple[VerifierKey, ...]) -> bool:
     return kept.note is not None and all(any(line.is_of(key) for line in kept.note.lines) for key in keys)
 
 
-def signed_by_any(kept: KeptCheckpoint, keys: tuple[VerifierKey, ...]) -> bool:
-    """Whether one of these keys has its line under the checkpoint."""
-    return any(signed(kept, (key,)) for key in keys)
-
-
 def check_not_behind(
-    tenant: Tenant, head: Checkpoint, kept: KeptCheckpoint | None, signer: LogSigner, known: Mapping[str, Known]
+    log: Log, head: Checkpoint, kept: KeptCheckpoint | None, signer: LogSigner, known: Mapping[str, Known]
 ) -> None:
-    """Rules 2 and 3, also where nothing is to be signed. `head` is the tenant's log as it stands, `kept` the largest
+    """Rules 2 and 3, also where nothing is to be signed. `head` is the log as it stands, `kept` the largest
     checkpoint that the store has signed."""
     size = 0 if kept is None else kept.checkpoint.size
     cosigned = max((each.cosigned for each in known.values()), default=0)
     if size < cosigned:
         raise PublishedAhead(head.origin, head.size, cosigned)
     for promise in signer.promises():
-        check_growth(promise, head, lambda published: tree.root(published.size, tenant.tree_nodes) == published.root)
+        check_growth(promise, head, lambda published: tree.root(published.size, log.tree_nodes) == published.root)
 
 
-def sign_head(tenant: Tenant, signer: LogSigner, memory: Memory) -> KeptCheckpoint:
-    """The tenant's log as it stands, signed by all keys of the log, if Rules 1 and 2 allow it."""
+def sign_head(log: Log, signer: LogSigner, memory: Memory) -> KeptCheckpoint:
+    """The log as it stands, signed by all keys of the log, if Rules 1 and 2 allow it."""
     memory.check_unstopped()
-    check_not_behind(tenant, tenant.checkpoint(), tenant.signed_checkpoint(), signer, memory.known())
-    return tenant.sign_checkpoint(signer.sign)
+    check_not_behind(log, log.checkpoint(), log.signed_checkpoint(), signer, memory.known())
+    return log.sign_checkpoint(signer.sign)
 
 
-def sign_again(tenant: Tenant, signer: LogSigner, kept: KeptCheckpoint) -> KeptCheckpoint:
-    """A checkpoint that was signed before, with the lines of all keys that sign now; as it is, when one of them has
-    promised a larger one (Rule 3)."""
-    if any(promise.size > kept.checkpoint.size for promise in signer.promises()):
-        return kept
-    lines = signer.sign(kept.checkpoint, lambda published: False)
-    return kept if signed(kept, signer.keys()) else tenant.keep_cosignatures(kept.checkpoint.size, lines)
+def promised_size(kept: KeptCheckpoint | None, signer: LogSigner) -> int | None:
+    """The largest size that was signed before, or whose signing was cut off after a key had promised it; None when
+    there is none. All keys that sign now may sign it again: it is no new promise."""
+    sizes = [promise.size for promise in signer.promises()]
+    return max(sizes if kept is None else [*sizes, kept.checkpoint.size], default=None)

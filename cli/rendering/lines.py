@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from blake3 import blake3
 
 from sealbook.cli.rendering import objects
 from sealbook.cli.rendering.output import Output
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 SUMMARY_COLUMNS_MAX = 120
 COLUMN_COLUMNS_MAX = 48  # of a name in a table; `-o json` has the whole of it
+DIGEST_DIGITS = 16
 KEY_DIGITS = 8  # of an effect key, enough to match a start and its end by eye
 BLANK = "-"
 
@@ -34,34 +37,55 @@ class RecordLines:
     Rows are held back until there are enough to align them, so `flush` after the last one.
     """
 
-    def __init__(self, output: Output, *, with_run: bool = True) -> None:
+    def __init__(
+        self,
+        output: Output,
+        *,
+        with_run: bool = True,
+        stamp: Callable[[Record], list[str]] | None = None,
+        names: Callable[[Record], list[str]] | None = None,
+        summary: Callable[[Record], str] | None = None,
+        columns_max: int | None = None,
+    ) -> None:
+        """`stamp` and `names` make the first cells, `summary` the last; `columns_max` is of a whole line."""
         self._output = output
-        self._with_run = with_run
-        self._widths = [0, 0, 0, 0] if with_run else [0, 0, 0]
-        self._held: list[tuple[list[str], tuple[str, ...], str]] = []
+        self._stamp = stamp or (lambda record: [instants.of_millis(record.at)])
+        self._names = names or (short_name if with_run else lambda record: [])
+        self._summary = summary or short_summary
+        self._columns_max = columns_max
+        self._widths: list[int] = []
+        self._held: list[tuple[list[str], tuple[str, ...], str, str]] = []
 
     def add(self, record: Record, *, now_ms: int) -> None:
         """Take one record. An instant that lies in the future is marked: a clock was, or is, wrong."""
-        name = [cut(safe(record.run), COLUMN_COLUMNS_MAX)] if self._with_run else []
-        cells = [instants.of_millis(record.at), *name, str(record.seq), cut(safe(record.kind), COLUMN_COLUMNS_MAX)]
-        text = summary(record)
-        if record.at > now_ms:
-            text = f"{self._output.paint('[in the future]', 'yellow')} {text}"
-        self._held.append((cells, kind_styles(record), text))
+        kind = cut(safe(record.kind), COLUMN_COLUMNS_MAX)
+        cells = [*self._stamp(record), *self._names(record), str(record.seq), kind]
+        mark = "[in the future] " if record.at > now_ms else ""
+        self._held.append((cells, kind_styles(record), mark, self._summary(record)))
         if len(self._held) == ROWS_HELD:
             self.flush()
 
     def flush(self) -> None:
         """Print what is held. A column never gets narrower again."""
         paint = self._output.paint
+        if self._held and not self._widths:
+            self._widths = [0] * len(self._held[0][0])
         for index in range(len(self._widths)):
-            self._widths[index] = max([self._widths[index], *(width(cells[index]) for cells, _, _ in self._held)])
-        for cells, styles, text in self._held:
+            self._widths[index] = max([self._widths[index], *(width(cells[index]) for cells, *_ in self._held)])
+        for cells, styles, mark, text in self._held:
             cells = list(map(fitted, cells, self._widths))
+            if self._columns_max is not None:
+                text = cut(text, max(3, self._columns_max - sum(self._widths) - 2 * len(cells) - len(mark)))
+            text = f"{paint(mark.rstrip(), 'yellow')} {text}" if mark else text
             self._output.line(
                 "  ".join([paint(cells[0], "dim"), *cells[1:-1], paint(cells[-1], *styles), text]).rstrip()
             )
         self._held.clear()
+
+
+def short_name(record: Record) -> list[str]:
+    """The run, as far as it fits into a column."""
+    return [cut(safe(record.run), COLUMN_COLUMNS_MAX)]
 
 
 def kind_styles(record: Record) -> tuple[str, ...]:
@@ -85,12 +109,22 @@ _LEADS: dict[str, tuple[str, ...]] = {  # the members that are shown as words, b
     "Note": ("text",),
     "CancelRequested": ("run", "actor", "reason"),
     "LeaseForced": ("run", "actor", "reason"),
+    "Restored": ("actor", "reason"),
     "Imported": ("kind",),
 }
 
 
-def summary(record: Record, columns_max: int = SUMMARY_COLUMNS_MAX) -> str:
-    """What the record says, in one safe line: its effect, its leading members as words, the rest as JSON."""
+def short_summary(record: Record) -> str:
+    """What the record says, in one safe line; what does not fit is told by the length and digest of the whole line."""
+    text = full_summary(record)
+    if width(text) <= SUMMARY_COLUMNS_MAX:
+        return text
+    digest = blake3(text.encode()).hexdigest()[:DIGEST_DIGITS]
+    return f"{cut(text, SUMMARY_COLUMNS_MAX)} [{len(text):,} characters, blake3 {digest}]"
+
+
+def full_summary(record: Record) -> str:
+    """The whole of it: the record's effect, its leading members as words, the rest as JSON."""
     parts = []
     if record.effect is not None:
         attempt = f" attempt {record.attempt}" if record.attempt and record.attempt > 1 else ""
@@ -100,12 +134,17 @@ def summary(record: Record, columns_max: int = SUMMARY_COLUMNS_MAX) -> str:
     rest = {name: value for name, value in record.data.items() if name not in leads}
     if rest:
         parts.append(data_text(rest))
-    return cut(" ".join(parts), columns_max)
+    return " ".join(parts)
 
 
 def data_text(value: Any) -> str:
     """Data as JSON that a person can read: letters of every language as they are, everything else escaped."""
-    text = json.dumps(objects.data(value), ensure_ascii=False, separators=(", ", ": "))
+    return json_text(objects.data(value))
+
+
+def json_text(value: Any) -> str:
+    """JSON that was made of data, in the same way."""
+    text = json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
     if text.isprintable():
         return text
     return "".join(map(_json_character, text))
@@ -174,6 +213,13 @@ def effects_word(standing: Standing) -> tuple[str, tuple[str, ...]]:
     ]
     styles = ("yellow",) if standing.effects_in_doubt else ("red",) if standing.effects_failed else ()
     return f"{standing.effects_started}{': ' if apart else ''}{', '.join(apart)}", styles
+
+
+def lease_words(owner: str | None, epoch: int, expires_at: int | None) -> str:
+    """A lease in words."""
+    if owner is None or expires_at is None:
+        return f"free, epoch {epoch}"
+    return f"{safe(owner)} under epoch {epoch} until {instants.of_millis(expires_at)}"
 
 
 def pairs(output: Output, items: Sequence[tuple[str, str]]) -> None:

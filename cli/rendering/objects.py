@@ -14,7 +14,16 @@ from sealbook.journal import instants
 
 if TYPE_CHECKING:
     from sealbook.indexes.standing import Standing
-    from sealbook.journal import Cancellation, ConsistencyProof, Effect, InclusionProof, Leaf, Lease, Record
+    from sealbook.journal import (
+        Cancellation,
+        ConsistencyProof,
+        Effect,
+        GatheredHead,
+        InclusionProof,
+        Leaf,
+        Lease,
+        Record,
+    )
     from sealbook.journal.anchoring import AnchorBatch
     from sealbook.merkle.anchor_batch import InnerProof
     from sealbook.merkle.checkpoint import Checkpoint
@@ -27,15 +36,25 @@ def text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, allow_nan=False).replace("\x7f", "\\u007f")
 
 
+def pretty(value: Any) -> str:
+    """The same over several lines, for people."""
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, indent=2).replace("\x7f", "\\u007f")
+
+
 def data(value: Any) -> Any:
     """A record's data with bytes as `{"$bytes": ...}` and one more `$` before names that begin with one."""
     if isinstance(value, bytes):
         return {"$bytes": base64.b64encode(value).decode()}
     if isinstance(value, dict):
-        return {f"${name}" if name.startswith("$") else name: data(item) for name, item in value.items()}
+        return {member(name): data(item) for name, item in value.items()}
     if isinstance(value, list):
         return [data(item) for item in value]
     return value
+
+
+def member(name: str) -> str:
+    """The name of a member of data in JSON."""
+    return f"${name}" if name.startswith("$") else name
 
 
 def record(record: Record) -> Object:
@@ -185,6 +204,11 @@ def anchor_batch(tenant: str, batch: AnchorBatch) -> Object:
         "arrival": batch.arrival,
         "root": batch.root.hex(),
     }
+
+
+def gathered_head(head: GatheredHead) -> Object:
+    """A head that entered the store log."""
+    return {"tenant": head.tenant, "index": head.index, "size": head.size, "root": head.root.hex()}
 
 
 def consistency(proof: ConsistencyProof) -> Object:

@@ -17,7 +17,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO
 
-PAGER = "less -FRSX"  # leaves at the end of less than a screen, lets colours through, cuts long lines, keeps the screen
+PAGER = (
+    "less -FRSXMK"  # journalctl's: leaves at the end of less than a screen, lets colours through, scrolls long lines
+)
 
 _SGR = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
 
@@ -37,6 +39,11 @@ class Output:
     def text(self, text: str) -> None:
         """Print text as it is."""
         self._stream.write(text)
+
+    def raw(self, content: bytes) -> None:
+        """Print bytes as they are, after all text before them."""
+        self._stream.flush()
+        self._stream.buffer.write(content)  # type: ignore[attr-defined]  # of every text file over a file of the system's
 
     def flush(self) -> None:
         """Hand over what is buffered, for readers that follow."""
@@ -81,10 +88,12 @@ def colored(choice: str, stream: IO[str] | None) -> bool:
 
 
 @contextmanager
-def opened(*, color: str, paged: bool) -> Iterator[Output]:
-    """Standard output, or on a terminal a pager that it goes through if `paged`."""
+def opened(*, color: str, paged: bool, at_end: bool = False) -> Iterator[Output]:
+    """Standard output, or on a terminal a pager that it goes through if `paged`; `at_end` is for less alone."""
     terminal = is_terminal(sys.stdout)
     command = _pager() if paged and terminal else []
+    if at_end and command and os.path.basename(command[0]) == "less":
+        command.append("+G")
     pager = _started(command) if command else None
     if pager is None:
         output = Output(sys.stdout, colored=colored(color, sys.stdout), terminal=terminal)

@@ -77,13 +77,18 @@ def open_state(
     else:
         _refuse_lost(path, cosigner, anew)
         state_id = os.urandom(STATE_ID_BYTES)
-        engine = LmdbEngine.create(
-            path,
-            identity_text=_encode(state_id, cosigner.name),
-            store_value=with_check(STORE_PLACE, state_id),
-            clock=clock,
-            tables=TABLES,
-        )
+        try:
+            engine = LmdbEngine.create(
+                path,
+                identity_text=_encode(state_id, cosigner.name),
+                store_value=with_check(STORE_PLACE, state_id),
+                clock=clock,
+                tables=TABLES,
+            )
+        except StoreMissing as error:
+            raise StateMissing(
+                f"{path.parent} does not exist: the folder of the state comes into being, not this"
+            ) from error
     try:
         _check_identity(engine, cosigner.name)
         bind(engine, cosigner, str(path))

@@ -2,6 +2,10 @@
 
 One task takes all that wait, in the order of their arrival, and hands them to the one who decides, in a thread. Nobody
 gets an answer before that has returned; when it fails, nobody of that batch gets a cosignature.
+
+Before it takes them it lets everything else go on that can: requests that are arriving join in, those of clients who
+were just answered too. Otherwise every other commit would serve one half of the clients while the other half is being
+read, and the two threads would take the interpreter from each other. Nobody waits for what has not arrived.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from dataclasses import dataclass, field
 
 import structlog
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from sealbook.cli.witness.state import Decision
 from sealbook.journal.errors import Busy, SealbookError
@@ -21,6 +26,7 @@ log = structlog.get_logger("sealbook.witness")
 
 BATCH_MAX = 256  # requests in one commit
 WAITING_MAX = 4096  # requests in memory, each of at most 128 KiB; later ones are asked to come again
+GATHERING_SECONDS_MAX = 0.01  # that those who wait, wait for others who are arriving: without end, where many ask
 assert BATCH_MAX <= WAITING_MAX
 
 Decide = Callable[[Sequence[Submission]], list[Decision]]
@@ -58,6 +64,8 @@ class Queue:
         """Serve, until cancelled: what is then being decided is decided first."""
         while True:
             await self._wanted.wait()
+            with trio.move_on_after(GATHERING_SECONDS_MAX):
+                await wait_all_tasks_blocked()
             batch = [self._waiting.popleft() for _ in range(min(BATCH_MAX, len(self._waiting)))]
             if not self._waiting:
                 self._wanted = trio.Event()

@@ -10,7 +10,6 @@ is answered. Nothing here knows who asks: no address and no body enters an event
 from __future__ import annotations
 
 import re
-import signal
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
@@ -26,6 +25,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from sealbook.cli import listening
 from sealbook.cli.witness.loglist import LogFile
 from sealbook.cli.witness.queue import Queue
 from sealbook.cli.witness.rates import Rates
@@ -39,9 +39,9 @@ log = structlog.get_logger("sealbook.witness")
 
 BODY_SECONDS_MAX: Final = 30.0  # from the first byte of a request's body to its last
 BODY_BYTES_DRAINED_MAX: Final = 1024 * 1024  # of a body that is too long: so that its sender sees the answer
-KEEP_ALIVE_SECONDS: Final = 75  # of silence between two requests, and to send the head of one
+KEEP_ALIVE_SECONDS: Final = 75  # of silence on a connection, and to send the head of a request
 KEEP_ALIVE_REQUESTS_MAX: Final = 1_000_000
-CONNECTIONS_WAITING_MAX: Final = 128  # not yet accepted
+assert BODY_SECONDS_MAX < KEEP_ALIVE_SECONDS
 
 _LOG = re.compile(r"[0-9a-f]{64}")
 
@@ -151,27 +151,9 @@ class Server:
         return _response(Answer(200, TEXT_MEDIA_TYPE, note))
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """A socket at this address; port 0 is any free one."""
-    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    listener = socket.create_server(address[:2], family=family, backlog=CONNECTIONS_WAITING_MAX)
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
-
-
-def url(listener: socket.socket) -> str:
-    """Where the socket is reached."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if listener.family is socket.AF_INET6 else f"http://{host}:{port}"
-
-
 async def until_signalled(server: Server) -> None:
     """Return at SIGINT or SIGTERM; take the log list anew at each SIGHUP."""
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
-        async for number in signals:
-            if number != signal.SIGHUP:
-                return
-            await server.reload_logs()
+    await listening.until_signalled(hangup=server.reload_logs)
 
 
 def _too_long() -> Answer:
@@ -192,12 +174,10 @@ def _with_header(answer: Answer, name: str, value: str) -> Response:
 
 
 def _config(listener: socket.socket) -> hypercorn.config.Config:
-    config = hypercorn.config.Config()
-    config.bind = [f"fd://{listener.detach()}"]
-    config.accesslog = None  # it would hold the addresses of those who ask
+    config = listening.config(listener)
     config.errorlog = None
-    config.include_server_header = False
     config.keep_alive_timeout = KEEP_ALIVE_SECONDS
+    # hypercorn's other timeout ends with the first words of HTTP/2, after which it would wait without end.
+    config.read_timeout = KEEP_ALIVE_SECONDS
     config.keep_alive_max_requests = KEEP_ALIVE_REQUESTS_MAX
-    config.backlog = CONNECTIONS_WAITING_MAX
     return config

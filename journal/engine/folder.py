@@ -33,7 +33,7 @@ OUR_FILES: Final = frozenset({SEALBOOK, SEALBOOK_NEW, DATA, LOCK, WRITER_LOCK})
 
 IDENTITY_BYTES_MAX: Final = 65536  # far more than SEALBOOK ever has
 UNFINISHED_BYTES_MAX: Final = 1 << 17  # an unfinished creation holds one row; more than this is somebody's data
-PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.0005, 0.02  # between two tries for the writer's lock
+PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.0002, 0.002  # between two tries for the writer's lock
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -146,6 +146,16 @@ def is_complete(folder: Path) -> bool:
     return (folder / SEALBOOK).exists()
 
 
+def make_private(path: Path) -> None:
+    """Let the file be its owner's alone, and what it holds durable."""
+    file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        os.fchmod(file, 0o600)
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
 def sync_folder(folder: Path) -> None:
     """fsync the folder itself, so that the names in it are durable."""
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -196,7 +206,11 @@ def allocate_lock_file(folder: Path, size: int, *, readonly: bool) -> None:
 
 
 class WriterLock:
-    """`flock` on writer.lock: one writer among all processes, freed by the kernel when its holder dies."""
+    """`flock` on writer.lock: one writer among all processes, freed by the kernel when its holder dies.
+
+    Who waits for it holds a shared `flock` on SEALBOOK meanwhile, which is how a writer with more to write learns that
+    others wait. It is a courtesy: nothing depends on it.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder / WRITER_LOCK)
@@ -204,21 +218,54 @@ class WriterLock:
             self._file = io.FileIO(_opened_or_made(self.path), "r+b")
         found = os.fstat(self._file.fileno())
         self.identity = (found.st_dev, found.st_ino)
+        self._waiters_path = folder / SEALBOOK
+        self._waiters: io.FileIO | None = None
 
     def acquire(self, deadline: float, still_wanted: Callable[[], None]) -> None:
         """Take the lock, or raise `Busy` at `deadline`. `still_wanted` may raise between two tries."""
+        if not self._taken():
+            self._wait(deadline, still_wanted)
+
+    def give_way(self) -> None:
+        """Not holding the lock: let those who wait for it try before we do, for one longest pause between two tries."""
+        for _ in range(int(PAUSE_SECONDS_MAX / PAUSE_SECONDS_MIN)):
+            waiters = self._waiters_file()
+            if waiters is None or _locked(waiters, fcntl.LOCK_EX):
+                break
+            time.sleep(PAUSE_SECONDS_MIN)
+        if self._waiters is not None:
+            fcntl.flock(self._waiters, fcntl.LOCK_UN)
+
+    def _wait(self, deadline: float, still_wanted: Callable[[], None]) -> None:
+        waiters = self._waiters_file()
         pause = PAUSE_SECONDS_MIN
-        while True:
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
+        try:
+            while True:
+                if waiters is not None:
+                    _locked(waiters, fcntl.LOCK_SH)
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise Busy(f"another process is writing ({self.path} is locked)") from None
+                    raise Busy(f"another process is writing ({self.path} is locked)")
                 time.sleep(min(pause, left))
                 pause = min(pause * 2, PAUSE_SECONDS_MAX)
                 still_wanted()
+                if self._taken():
+                    return
+        finally:
+            if waiters is not None:
+                fcntl.flock(waiters, fcntl.LOCK_UN)
+
+    def _taken(self) -> bool:
+        return _locked(self._file, fcntl.LOCK_EX)
+
+    def _waiters_file(self) -> io.FileIO | None:
+        """SEALBOOK, opened when somebody first waits: a store that is being created has none yet."""
+        if self._waiters is None:
+            try:
+                self._waiters = io.FileIO(self._waiters_path, "rb")
+            except OSError:
+                return None
+        return self._waiters
 
     @property
     def descriptor(self) -> int:
@@ -226,8 +273,19 @@ class WriterLock:
         return self._file.fileno()
 
     def close(self) -> None:
-        """Close the descriptor. In a forked child this does not free the parent's lock."""
+        """Close the descriptors. In a forked child this does not free the parent's lock."""
         self._file.close()
+        if self._waiters is not None:
+            self._waiters.close()
+
+
+def _locked(file: io.FileIO, kind: int) -> bool:
+    """Take the `flock` if nobody stands in the way."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 # --- room ---------------------------------------------------------------------------------------------------------

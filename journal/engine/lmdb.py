@@ -27,10 +27,24 @@ from typing import Any, Final, TypeVar
 
 import lmdb
 
+from sealbook.journal import events
 from sealbook.journal.engine import datafile
 from sealbook.journal.engine import folder as store_folder
 from sealbook.journal.engine.gate import Gate
-from sealbook.journal.engine.port import Applied, Clock, Place, Row, Snapshot, Traits, Unknown, Work, Writes
+from sealbook.journal.engine.port import (
+    DURABLE,
+    NOT_WRITTEN,
+    UNDECIDED,
+    Applied,
+    Clock,
+    Place,
+    Row,
+    Snapshot,
+    Traits,
+    Unknown,
+    Work,
+    Writes,
+)
 from sealbook.journal.errors import (
     Busy,
     Closed,
@@ -61,11 +75,6 @@ _T = TypeVar("_T")
 _Handles = Mapping[str, Any]  # a table's name -> LMDB's handle for it
 
 _FORKED: Final = "the store was opened before this process was forked: open it anew here"
-
-
-NOT_WRITTEN: Final = "nothing was written"
-DURABLE: Final = "the write is durable: its commit had returned"
-UNDECIDED: Final = "whether the write is durable was not learnt"
 
 
 class _Progress:
@@ -213,7 +222,7 @@ class LmdbEngine:
         store_folder.allocate_lock_file(self._folder, LOCK_BYTES, readonly=self._readonly)
         try:
             self._env = _mapped(self._folder, max(self._map_bytes, _comfortable(data)), readonly=self._readonly)
-            self._env.reader_check()
+            self._clear_dead_readers()
             self._handles = self._tables()
         except lmdb.Error as error:
             raise _opening_failed(error, self._folder, readonly=self._readonly) from error
@@ -293,11 +302,59 @@ class LmdbEngine:
         progress = _Progress()
         try:
             return self._in_turn(deadline, lambda: self._written(work, progress))
-        except SealbookError:
+        except SealbookError as error:
+            if isinstance(error, StoreFull):
+                events.say("store.full", store=str(self._folder), reason=error.what)
             raise
         except BaseException as error:
             error.add_note(progress.stage)
             raise
+
+    def give_way(self) -> None:
+        """Let other processes that wait to write go first: for a few milliseconds at most."""
+        self._must_be_usable()
+        if self._writer_lock is not None:
+            self._writer_lock.give_way()
+
+    def measures(self) -> dict[str, int]:
+        """`map_bytes`: what the file may grow to before the map must; `used_bytes`: of the file, its free pages too."""
+        user = object()
+        try:
+            self._gate.enter(user)
+            if self._env is None or os.getpid() != self._pid:
+                return {}
+            info, page_bytes = self._env.info(), self._env.stat()["psize"]
+        finally:
+            self._gate.leave(user, None)
+            self._gate.wake()
+        return {"map_bytes": info["map_size"], "used_bytes": (info["last_pgno"] + 1) * page_bytes}
+
+    def pages(self) -> dict[str, int]:
+        """Where the file's pages are: `pages` in all, `free_pages`, `page_bytes`, `file_bytes`, and `pages.<table>`.
+
+        `pages.` is the table of tables and the two meta pages. The list of free pages counts as free.
+        """
+        with self.snapshot() as view:
+            assert isinstance(view, _View)
+            return view.pages(self._env.info()["last_pgno"] + 1, (self._folder / store_folder.DATA).stat().st_size)
+
+    def copy_to(self, folder: Path) -> None:
+        """Write the data file as one snapshot has it, compacted and durable, into this folder, which has none."""
+        self._must_be_usable()
+        user = object()
+        try:
+            self._gate.enter(user)
+            self._must_be_usable()
+            if self._env is None or self._stale:
+                raise EngineFailed(f"{self._folder} must be opened anew: it cannot be copied as it is")
+            self._env.copy(str(folder), compact=True)
+        except lmdb.Error as error:
+            raise _failed(error) from error
+        finally:
+            self._gate.leave(user, None)
+            self._gate.wake()
+        with store_folder.told(f"cannot keep {folder}"):
+            store_folder.make_private(folder / store_folder.DATA)
 
     def close(self) -> None:
         """Free the store, after running snapshots and writes of other threads. Closing twice is harmless."""
@@ -331,10 +388,15 @@ class LmdbEngine:
         has_turn = False
         try:
             if not self._turn.claim(owner, deadline):
+                self._say_busy("thread")
                 raise Busy("another thread is writing")
             has_turn = True
             self._must_be_usable()
-            self._writer_lock.acquire(deadline, self._must_be_usable)
+            try:
+                self._writer_lock.acquire(deadline, self._must_be_usable)
+            except Busy:
+                self._say_busy("process")
+                raise
             return job()
         finally:
             try:
@@ -343,6 +405,9 @@ class LmdbEngine:
             finally:
                 self._turn.release(owner, None)
                 self._turn.wake()
+
+    def _say_busy(self, held_by: str) -> None:
+        events.say("writer.busy", store=str(self._folder), held_by=held_by, seconds=self._lock_timeout)
 
     def _alone(self, job: Callable[[], _T]) -> _T:
         """Do the job with no transaction of this process open."""
@@ -386,7 +451,7 @@ class LmdbEngine:
         try:
             if txn.stat()["entries"] > len(handles):
                 raise _TablesChanged
-            return _View(txn, handles, self._pid)
+            return _View(txn, handles, self._pid, txn.id() - write)
         except BaseException:
             txn.abort()
             del txn
@@ -453,6 +518,7 @@ class LmdbEngine:
         assert lock is not None
         for path, identity in ((self._lock_path, self._lock_identity), (lock.path, lock.identity)):
             if _identity(path) != identity:
+                events.say("lock.replaced", store=str(self._folder), path=path)
                 raise EngineFailed(
                     f"the lock file {path} was replaced while the store was open, another writer may be at work:"
                     " nothing was written, open the store again"
@@ -465,6 +531,9 @@ class LmdbEngine:
         if isinstance(error, lmdb.MapResizedError):
             self._alone(self._adopt_map)
         elif type(error) in tried and not isinstance(error, _TablesChanged):
+            if isinstance(error, lmdb.ReadersFullError):
+                places = self._env.info()["max_readers"]  # what the lock file has room for, whoever made it
+                raise Busy(f"all {places} places for readers that {self._lock_path} has are taken") from error
             raise _failed(error) from error
         elif isinstance(error, lmdb.ReadersFullError):
             self._free_dead_readers()
@@ -487,9 +556,14 @@ class LmdbEngine:
             self._gate.enter(user)
             self._must_be_usable()
             if not self._stale:
-                self._env.reader_check()
+                self._clear_dead_readers()
         finally:
             self._gate.leave(user, None)
+
+    def _clear_dead_readers(self) -> None:
+        """Free the places that processes had when they died: their snapshots keep old pages from being used again."""
+        if readers := self._env.reader_check():
+            events.say("readers.cleared", store=str(self._folder), readers=readers)
 
     def _adopt_map(self) -> None:
         """Alone: another process has let the map grow, so take its size."""
@@ -509,15 +583,17 @@ class LmdbEngine:
             self._env = None
         self._open_environment()
         self._stale = False
+        events.say("store.reopened", store=str(self._folder))
 
     def _grow(self) -> None:
         """Alone, under the writer's lock: double the map. Pages that dead readers pin are freed first."""
-        self._env.reader_check()
+        self._clear_dead_readers()
         before = self._env.info()["map_size"]
         if before * 2 > MAP_BYTES_MAX:
             raise StoreFull(f"the store has reached {before} bytes, more than a process can map")
         self._resize(before * 2)
         self._map_bytes = before * 2
+        events.say("store.grew", store=str(self._folder), bytes_before=before, bytes=before * 2)
 
     def _resize(self, map_bytes: int) -> None:
         try:
@@ -564,6 +640,7 @@ class LmdbEngine:
             self._stale = True
             failed.cause.add_note(f"afterwards the store could not be examined: {error}")
             return Unknown(failed.cause)
+        events.say("commit.resolved", store=str(self._folder), written=stands)
         if stands:
             progress.stage = DURABLE
             return Applied(failed.answers)
@@ -659,10 +736,10 @@ class LmdbEngine:
 class _View:
     """A transaction, as a snapshot to read from; the writer also puts through it. Dead after `end`."""
 
-    __slots__ = ("_handles", "_pid", "txn")
+    __slots__ = ("_handles", "_pid", "txn", "version")
 
-    def __init__(self, txn: Any, handles: _Handles, pid: int) -> None:
-        self.txn, self._handles, self._pid = txn, handles, pid
+    def __init__(self, txn: Any, handles: _Handles, pid: int, version: int) -> None:
+        self.txn, self._handles, self._pid, self.version = txn, handles, pid, version
 
     def get_many(self, places: Sequence[Place]) -> list[bytes | None]:
         get, handle_of = self._live().get, self._handles.get
@@ -691,6 +768,22 @@ class _View:
             return 0 if handle is None else int(txn.stat(handle)["entries"])
         except lmdb.Error as error:
             raise _failed(error) from error
+
+    def pages(self, pages: int, file_bytes: int) -> dict[str, int]:
+        """How many of so many pages each table has, and how many none has."""
+        txn = self._live()
+        stats = {"": txn.stat()} | {name: txn.stat(handle) for name, handle in self._handles.items()}
+        used = {
+            name: stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] + 2 * (name == "")
+            for name, stat in stats.items()
+        }
+        return {
+            "page_bytes": stats[""]["psize"],
+            "file_bytes": file_bytes,
+            "pages": pages,
+            "free_pages": max(0, pages - sum(used.values())),
+            **{f"pages.{name}": count for name, count in used.items()},
+        }
 
     def put(self, writes: Writes) -> None:
         """Put and delete, in key order, as one pass over each table; `Corrupt` where a row contradicts the writes."""

@@ -32,6 +32,7 @@ class MemoryEngine:
         self._call_work_twice = call_work_twice
         self._lock = threading.RLock()
         self._tables: dict[str, _Table] = {}
+        self._version = 0
         self._closed = False
 
     @property
@@ -49,7 +50,7 @@ class MemoryEngine:
         """A consistent view; writes of other threads wait until the block is left."""
         with self._lock:
             self._must_be_open()
-            view = _View(self._tables)
+            view = _View(self._tables, self._version)
             try:
                 yield view
             finally:
@@ -68,6 +69,13 @@ class MemoryEngine:
             self._apply(writes)
             return Applied(answers)
 
+    def give_way(self) -> None:
+        """Nothing: no other process writes here."""
+
+    def measures(self) -> dict[str, int]:
+        """Nothing: memory is the process's."""
+        return {}
+
     def close(self) -> None:
         """Drop the rows. Closing twice is harmless."""
         with self._lock:
@@ -79,7 +87,7 @@ class MemoryEngine:
             raise Closed
 
     def _decided(self, work: Work) -> tuple[Writes, Any]:
-        view = _View(self._tables)
+        view = _View(self._tables, self._version)
         try:
             return work(view, self._clock())
         finally:
@@ -96,6 +104,7 @@ class MemoryEngine:
                 raise Corrupt("the row to remove is not there", table=table, key=key)
 
     def _apply(self, writes: Writes) -> None:
+        self._version += bool(writes)
         for table, key in writes.deletes:
             self._table(table).remove(key)
         for (table, key), value in writes.puts.items():
@@ -128,8 +137,9 @@ _NO_ROWS: Final = _Table()
 class _View:
     """The tables as they are while the lock is held; dead once the block or the call that made it is left."""
 
-    def __init__(self, tables: dict[str, _Table]) -> None:
+    def __init__(self, tables: dict[str, _Table], version: int) -> None:
         self._tables: dict[str, _Table] | None = tables
+        self.version = version
 
     def end(self) -> None:
         self._tables = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 Row = tuple[bytes, bytes]
 Place = tuple[str, bytes]  # (table, key)
@@ -59,6 +59,11 @@ class Writes:
 class Snapshot(Protocol):
     """A consistent view of all tables. It is never carried out of the verb that took it."""
 
+    @property
+    def version(self) -> int:
+        """Which commit this view shows: one more with every commit that wrote something, by whomever."""
+        ...
+
     def get_many(self, places: Sequence[Place]) -> list[bytes | None]:
         """The values of these rows in this order, None where there is none."""
         ...
@@ -76,6 +81,11 @@ class Snapshot(Protocol):
 
 
 Work = Callable[[Snapshot, Moment], tuple[Writes, Any]]
+
+NOT_WRITTEN: Final = "nothing was written"
+DURABLE: Final = "the write is durable: its commit had returned"
+UNDECIDED: Final = "whether the write is durable was not learnt"
+STAGES: Final = (NOT_WRITTEN, DURABLE, UNDECIDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +130,17 @@ class Engine(Protocol):
         """Run `work` under the store's write lock and commit what it returns, durably, as one transaction.
 
         `work` is pure and may be called more than once; the last call counts. An exception from `work` leaves
-        everything as it was and is raised on. Work that writes nothing commits nothing.
+        everything as it was and is raised on. Work that writes nothing commits nothing. To an exception that a
+        signal handler raises meanwhile the engine adds a note, one of `STAGES`: how far the write had come.
         """
+        ...
+
+    def give_way(self) -> None:
+        """Let other processes that wait to write go first. For a writer that is about to write again at once."""
+        ...
+
+    def measures(self) -> Mapping[str, int]:
+        """What the storage can tell of itself at no cost, by name, for an operator; empty once it is closed."""
         ...
 
     def close(self) -> None:

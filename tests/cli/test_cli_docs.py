@@ -17,11 +17,17 @@ from published_log import log_signer, publish, signed_note
 
 from sealbook.cli import docs
 from sealbook.cli.main import cli
-from sealbook.cli.options import Verb
+from sealbook.cli.options import Verb, VerbGroup
 from sealbook.journal import Journal
+from sealbook.journal.keyring import Keyring
 from sealbook.merkle.checkpoint import Checkpoint
 
-LEAVES = {path: command for path, command, _ in docs.commands() if not isinstance(command, click.Group)}
+COMMANDS = {path: (command, text) for path, command, text in docs.commands()}
+LEAVES = {path: command for path, (command, _) in COMMANDS.items() if not isinstance(command, click.Group)}
+EXAMPLES = {  # what each help shows that no other does: a group without examples of its own shows its verbs'
+    path: command.own_examples if isinstance(command, VerbGroup) else getattr(command, "examples", ())
+    for path, (command, _) in COMMANDS.items()
+}
 ENDLESS = ("show -f", "log serve", "--every")  # until Ctrl-C: these have tests of their own
 OVER_THE_NETWORK = (  # and these need a witness that runs, or has run: tests/cli/witness and tests/cli/publishing
     "sealbook witness serve",
@@ -33,6 +39,7 @@ OVER_THE_NETWORK = (  # and these need a witness that runs, or has run: tests/cl
 )
 OF_WHAT_IS_PUBLIC = (
     "sealbook verify",
+    "sealbook audit",
     "sealbook log proof",
     "sealbook log tiles",
     "sealbook log monitor",
@@ -62,27 +69,42 @@ def test_every_verb_has_an_example_in_its_help(path: str) -> None:
     assert all(option.help for option in command.params if isinstance(option, click.Option))
 
 
-@pytest.mark.parametrize("path", [path for path in LEAVES if path not in OVER_THE_NETWORK])
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_help_ends_in_examples(path: str) -> None:
+    command, text = COMMANDS[path]
+    assert isinstance(command, Verb | VerbGroup)
+    _, _, shown = text.partition("\nExamples:\n")
+    assert [line.strip() for line in shown.splitlines()] == list(command.examples) != []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [path for path in COMMANDS if EXAMPLES[path] and path not in OVER_THE_NETWORK])
 def test_every_example_works(path: str, store: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    command = LEAVES[path]
-    assert isinstance(command, Verb)
     if path == "sealbook import":
         data = request.getfixturevalue("shared") / "data"
         shutil.copytree(data / "temporal-sdk-go", tmp_path / "histories")
         shutil.copytree(data / "swe-agent", tmp_path / "trajectories")
+        shutil.copytree(data / "otlp-json", tmp_path / "traces")
+        shutil.copytree(data / "github-webhooks", tmp_path / "webhooks")
+        shutil.copy(data / "systemd-journal-export" / "multiple-boots.export", tmp_path / "boots.export")
     if path in OF_WHAT_IS_PUBLIC:
         go_public(store, tmp_path)
+    if path.startswith(("sealbook bundle", "sealbook restore")):
+        make_bundles(store, tmp_path)
+    if path in ("sealbook backup verify", "sealbook recover"):
+        assert CliRunner().invoke(cli, ["-D", str(store), "backup", "--to", f"{tmp_path}/agents.backup"]).exit_code == 0
     keys = tmp_path / "ring"
     if path != "sealbook keys gen":
         make_keys(path, keys, store, tmp_path)
     scripts = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"
-    for example in command.examples:
+    for example in EXAMPLES[path]:
         if any(part in example for part in ENDLESS):
             continue
         finished = subprocess.run(
             ["bash", "-o", "pipefail", "-c", example],
             cwd=tmp_path,
-            env=os.environ | {"PATH": scripts, "SEALBOOK_DIR": str(store), "SEALBOOK_KEYS": str(keys)},
+            env=os.environ
+            | {"HOME": str(tmp_path), "PATH": scripts, "SEALBOOK_DIR": str(store), "SEALBOOK_KEYS": str(keys)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -101,6 +123,9 @@ def make_keys(path: str, keys: Path, store: Path, folder: Path) -> None:
         _, _, add = LEAVES["sealbook witness add"].examples[0].partition("witness ")  # type: ignore[attr-defined]
         result = CliRunner().invoke(cli, ["-D", str(store), "witness", *add.split()], env={"SEALBOOK_KEYS": str(ring)})
         assert result.exit_code == 0, result.output
+    if path == "sealbook log adopt":
+        lost = Checkpoint("sealbook/acme", 99, bytes(32))
+        Keyring(ring).sign_checkpoint(lost, consistent=lambda published: True)
     if ring != keys:
         run_keys(store, ring, "export", "worker-1", "--private", "--to", str(folder / "worker-1.pem"))
         run_keys(store, ring, "export", "example.com/journal", "--private", "--to", str(folder / "log.pem"))
@@ -111,13 +136,31 @@ def run_keys(store: Path, ring: Path, *args: str) -> None:
     assert result.exit_code == 0, result.output
 
 
+def make_bundles(store: Path, folder: Path) -> None:
+    """Export the bundles that the examples name, and what an auditor brings besides."""
+    go_public(store, folder)
+    for name, args in (
+        ("evidence", ["export"]),
+        ("everything", ["export", "--all-tenants"]),
+        ("default", ["export"]),
+        ("acme", ["--tenant", "acme", "export"]),
+    ):
+        target = ["--to", str(folder / f"{name}.sealbook-bundle")]
+        assert CliRunner().invoke(cli, ["-D", str(store), *args, *target]).exit_code == 0
+    (folder / "signers.txt").write_text("# nobody signs here\n")
+
+
 def go_public(store: Path, folder: Path) -> None:
-    """Publish the log, and put the files in the folder that the examples name."""
-    with Journal.open(store) as journal:
+    """Publish the log and the store log, and put the files in the folder that the examples name."""
+    with Journal.open(store, store_origin="example.com/store") as journal:
+        journal.store_log.gather()
+        publish(journal.store_log)
         tenant = journal.tenant()
         (folder / "signed.txt").write_bytes(publish(tenant))
         (folder / "last.txt").write_bytes(signed_note(Checkpoint(tenant.origin, 99, bytes(32))))
         (folder / "policy.txt").write_text(f"log {log_signer(tenant.origin).key}\nquorum none\n")
+    for name in ("seen-in-march.txt", "seen-in-may.txt"):
+        shutil.copy(folder / "signed.txt", folder / name)
     for args in (
         ("log", "tiles", "--to", f"{folder}/tiles"),
         ("log", "proof", "order-45", "-o", "tlog-proof", "--to", f"{folder}/order-45.tlog-proof"),

@@ -13,17 +13,18 @@ from typing import Any
 import click
 import pytest
 from click.testing import Result
+from damaging import flip, overwrite, stored
 from project import ROOT
 from published_log import log_signer, publish, signed_note, witness_signer
 from witness_world import NAME, GrowingLog
 
 from sealbook.cli import docs
 from sealbook.cli.commands.log_monitor import _leaf_object
-from sealbook.cli.monitor import Newest
+from sealbook.cli.monitor_state import Newest
 from sealbook.cli.publishing.memory import Charge, Known, Memory
 from sealbook.cli.witness.binding import open_state
 from sealbook.cli.witness.cosigner import Cosigner
-from sealbook.journal import Journal, entries, tables
+from sealbook.journal import EffectKey, Journal, entries, tables
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.lmdb import LmdbEngine
 from sealbook.journal.engine.port import Writes
@@ -36,6 +37,8 @@ PAGE = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
 MEMBER = re.compile(r"^\| `([\w.]+)`(\??) \| (.+?) \| .+ \|$", re.M)
 VERB = re.compile(r"`(sealbook [a-z -]+?)(?: [A-Z]+| --\w+)?`")
 STORY, RUN = "A run's story", "A run"
+AUDIT, REPORT = "An audit report", "A verify report"
+STORE_LOG = ("--store-origin", "example.com/store")
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ def sections(text: str) -> dict[str, tuple[str, list[Member]]]:
         title, _, body = part.partition("\n")
         members = [Member(match[1], match[2] == "?", match[3]) for match in MEMBER.finditer(body)]
         found[title] = (body.partition("\n| ")[0], members)
-    found[STORY] = (found[STORY][0], [*found[RUN][1], *found[STORY][1]])
+    for whole, part in ((STORY, RUN), (AUDIT, REPORT)):
+        found[whole] = (found[whole][0], [*found[part][1], *found[whole][1]])
     return found
 
 
@@ -79,6 +83,7 @@ def is_instant(value: object) -> bool:
 TYPES: dict[str, Callable[[object], bool]] = {
     "text": lambda value: isinstance(value, str),
     "number": is_number,
+    "float": lambda value: isinstance(value, float),
     "yes/no": lambda value: isinstance(value, bool),
     "hex": is_hex,
     "base64": is_base64,
@@ -155,6 +160,7 @@ def told(call: Call, keys: dict[str, str]) -> Callable[..., list[dict[str, Any]]
 
 
 Told = Callable[..., list[dict[str, Any]]]
+KEY = EffectKey("restless", "ship")
 
 
 def agree(title: str, objects: list[dict[str, Any]]) -> None:
@@ -201,6 +207,7 @@ def test_records(told: Told, store: Path) -> None:
         journal.tenant().append("signed", [entries.note("x")], epoch=1)
     check("A record", told("show"))
     agree("A record", told("case", "case-7"))
+    check("A field's value", told("show", "--field", "run"))
     agree("A record", told("append", "fresh", "--owner", "ada", '{"kind": "Note"}'))
 
 
@@ -209,10 +216,23 @@ def test_runs_and_effects(told: Told) -> None:
     check("An effect", told("effects"))
 
 
-def test_a_run_s_story(told: Told) -> None:
-    printed = [told("run", f"order-{number}") for number in (42, 43, 45, 47)]
+def test_a_run_s_story(told: Told, store: Path) -> None:
+    with Journal.open(store, signer=Ed25519Signer(bytes(32))) as journal:
+        tenant = journal.tenant()
+        publish(tenant)
+        again = [entries.effect_started(KEY, name="ship", recovery="retry") for _ in range(2)]
+        tenant.append("restless", [entries.suspended(until="2030-01-01T00:00:00Z")], epoch=1)
+        tenant.append("restless", [entries.entry("Odd"), *again, entries.effect_done(KEY)], epoch=2)
+        forked = {"run": "restless", "seq": 2}
+        tenant.append("fork", [entries.admitted(forked_from=forked), entries.concluded("completed")], epoch=1)
+        tenant.append("loop", [entries.admitted(parent="loop")], epoch=1)
+    names = ("order-42", "order-43", "order-45", "order-47", "restless")
+    printed = [told("run", name) for name in names]
     stories = [lines[0] for lines in printed]
     check("A run's story", stories)
+    for title, name in (("An epoch", "epochs"), ("An attempt", "attempt_list"), ("A wait", "waits")):
+        check(title, [each for story in stories for each in story[name]])
+    check("A member of a family", [*told("run", "fork", "--tree"), *told("run", "loop", "--tree")])
     agree("A record", [record for lines in printed for record in lines[1:]])
     check("A cancel request", [stories[1]["cancellation"]])
 
@@ -241,6 +261,7 @@ def test_the_log(told: Told) -> None:
     assert batched[0]["leaf_kind"] == "anchor-batch"
     check("An inclusion proof", [*told("log", "proof", "order-44"), *batched])
     check("A consistency proof", told("log", "consistency", "1"))
+    check("A gathered head", told(*STORE_LOG, "log", "gather"))
 
 
 def test_an_import(told: Told, tmp_path: Path) -> None:
@@ -257,22 +278,102 @@ def test_an_import(told: Told, tmp_path: Path) -> None:
     check("An import", told("import", str(good), str(other), str(bad), code=5))
 
 
-def test_a_report(told: Told, store: Path) -> None:
-    check("A verify report", told("verify"))
+def test_a_bundle(told: Told, tmp_path: Path) -> None:
+    told("anchor", "--open")
+    whole, selected = str(tmp_path / "whole"), str(tmp_path / "selected")
+    exported = told("export", "--to", whole)
+    check("An exported bundle", [*exported, *told("export", "--run", "order-45", "--to", selected)])
+    check("A run of a bundle", told("bundle", "list", whole))
+    agree("A record", told("bundle", "show", whole))
+    check("A restored tenant", told("-D", str(tmp_path / "again"), "restore", whole, "--actor", "ada"))
+    for damaged in (-1, 90):
+        data = bytearray((tmp_path / "whole").read_bytes())
+        data[damaged] ^= 1
+        (tmp_path / "damaged").write_bytes(data)
+        [verdict] = told("bundle", "verify", str(tmp_path / "damaged"), code=3)
+        agree("A verdict on a bundle", [verdict])
+        agree("A fault of a bundle", verdict["findings"])
+    check("A verdict on a bundle", [*told("bundle", "verify", selected), verdict])
+
+
+def test_a_backup_and_a_recovery(told: Told, store: Path, tmp_path: Path) -> None:
+    path = str(tmp_path / "b")
+    [made], [verified] = told("backup", "--to", path), told("backup", "verify", path)
+    check("A backup", [made, verified])
+    check("A tenant of a backup", made["tenants"], "origin")
+    with Journal.open(store) as journal:
+        journal.tenant().anchor("order-42")
+        publish(journal.tenant())
+        journal.tenant("acme").append("a", [entries.note("n")], epoch=1)
+    row = next(row for row in stored(store, tables.JOURNAL) if row.key == tables.number_key("acme", 2))
+    leaf = next(row for row in stored(store, tables.LEAVES) if row.key == tables.number_key("default", 2))
+    flip(store, row, 90)
+    flip(store, leaf, 60)
+    [recovery] = told("recover", str(store), str(tmp_path / "r"), "--actor", "ada", code=1)
+    check("A recovery", [recovery])
+    tenants = recovery["tenants"]
+    check("A recovered tenant", tenants)
+    check("A lost run", [run for tenant in tenants for run in tenant["lost_runs"]])
+    check("A range", [each for tenant in tenants for each in (*tenant["lost_arrivals"], *tenant["lost_leaves"])])
+
+
+def test_an_unreadable_place(told: Told, store: Path, tmp_path: Path) -> None:
+    leaf = next(row for row in stored(store, tables.LEAVES))
+    overwrite(store, leaf.offset // 4096 * 4096, bytes(16))
+    [recovery] = told("recover", str(store), str(tmp_path / "r"), "--actor", "ada", code=1)
+    check("An unreadable place", recovery["unreadable"])
+
+
+def test_the_use_of_bytes(told: Told) -> None:
+    [used] = told("du")
+    check("The use of bytes", [used])
+    check("A table's bytes", used["tables"])
+    check("A tenant's bytes", used["tenants"])
+
+
+def test_a_report(told: Told, call: Call, store: Path, tmp_path: Path) -> None:
+    (tmp_path / "seen").write_text(call("log", "checkpoint").stdout)
+    sound = told("verify", "--checkpoint", str(tmp_path / "seen"))
+    lines = call("verify", "--progress=json").stderr.splitlines()
+    check("Progress", [json.loads(line) for line in lines])
     engine = LmdbEngine.open(store, readonly=False, clock=system_clock)
     damage, stray = (
-        (tables.JOURNAL, tables.record_key("default", "order-42", 2)),
+        (tables.JOURNAL, tables.number_key("default", 2)),
         ("outcome", b"default\0lost\0" + bytes(8)),
     )
     engine.write(lambda snapshot, moment: (Writes({damage: b"short", stray: b"order-42"}), None))
     engine.close()
     [report] = told("verify", code=3)
-    check("A verify report", [report])
+    check("A verify report", [report, *sound])
     check("A finding", report["findings"])
 
 
+def test_an_audit(told: Told, store: Path, tmp_path: Path) -> None:
+    witness = witness_signer("w.example")
+    with Journal.open(store, store_origin=STORE_LOG[1]) as journal:
+        tenant = journal.tenant()
+        key = EffectKey("order-42", "charge again")
+        last = [entries.effect_started(key, name="charge"), entries.concluded("completed")]
+        tenant.append("order-42", last, epoch=1, seal=True)
+        publish(tenant, witness)
+        journal.store_log.gather()
+    (tmp_path / "policy").write_text(f"log {log_signer(ORIGIN).key}\nwitness w {witness.key}\nquorum w\n")
+    [sound] = told(*STORE_LOG, "audit", "--policy", str(tmp_path / "policy"))
+    assert sound["findings"] == []
+    check(AUDIT, [sound])
+    check("A log in public", sound["logs"])
+    check("An undecided run", sound["undecided"])
+
+
+def test_health(told: Told, tmp_path: Path) -> None:
+    limits = ("--max-in-doubt", "0", "--max-unwitnessed-age", "1d", "--max-abandoned", "3")
+    critical = told("health", *limits, code=2)
+    check("A health report", [*critical, *told("-D", str(tmp_path / "none"), "health", code=2)])
+    check("A measure", critical[0]["measures"])
+
+
 def test_the_store_and_its_indexes(told: Told) -> None:
-    [facts] = told("info")
+    [facts] = told(*STORE_LOG, "info")
     check("A store", [facts])
     assert sorted(facts["rows"]) == sorted(tables.TABLES)
     check("A reindexing", told("reindex"))
@@ -288,15 +389,23 @@ def test_keys(told: Told, call: Call, keys: dict[str, str]) -> None:
 
 def test_what_is_public(told: Told, call: Call, store: Path, tmp_path: Path) -> None:
     witness = witness_signer("w.example")
-    with Journal.open(store) as journal:
+    with Journal.open(store, store_origin=STORE_LOG[1]) as journal:
         publish(journal.tenant(), witness)
+        journal.store_log.gather()
+        publish(journal.store_log, witness)
     policy, proof, records = tmp_path / "policy", tmp_path / "proof", tmp_path / "records"
-    policy.write_text(f"log {log_signer(ORIGIN).key}\nwitness w {witness.key}\nquorum w\n")
+    trusted = f"witness w {witness.key}\nquorum w\n"
+    policy.write_text(f"log {log_signer(ORIGIN).key}\n{trusted}")
+    of_store_log = tmp_path / "policy of the store log"
+    of_store_log.write_text(f"log {log_signer(STORE_LOG[1]).key}\n{trusted}")
     check("A folder of tiles", told("log", "tiles", "--to", str(tmp_path / "tiles")))
     assert call("log", "proof", "order-45", "-o", "tlog-proof", "--to", str(proof)).exit_code == 0
     assert call("run", "order-45", "-o", "records", "--to", str(records)).exit_code == 0
     files = ("--proof", str(proof), "--records", str(records), "--policy", str(policy))
-    check("A verified proof", told("verify", *files))
+    direct = told("verify", *files)
+    through = ("--store-log", "-o", "tlog-proof", "--to", str(proof))
+    assert call(*STORE_LOG, "log", "proof", "order-45", *through).exit_code == 0
+    check("A verified proof", [*direct, *told("verify", *files[:-1], str(of_store_log))])
     of_run = ("--run", "order-45", "--records", str(records))
     seen = ("--state", str(tmp_path / "seen"), "--policy", str(policy))
     monitored = told("log", "monitor", str(tmp_path / "tiles"), *seen, *of_run)
@@ -313,6 +422,7 @@ def test_an_adopted_log(told: Told, tmp_path: Path) -> None:
 def test_a_log_of_logs_has_leaves_of_its_own() -> None:
     leaf = _leaf_object(Newest(3, 4, TenantHead(bytes(32), 2, bytes(32))))
     visit = {"origin": "o", "size": 4, "root": "00", "old_size": 0, "went_on_from": "p", "lost": [], "leaf": leaf}
+    visit |= {"monitored": 1, "unmonitored": ["00"]}
     check("A monitor's visit", [visit], "leaf.seq", "leaf.head")
 
 

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from sealbook.journal import pkcs8
+from sealbook.journal import Journal, pkcs8
 from sealbook.journal.keyring import Keyring, Purpose
 from sealbook.merkle.checkpoint import Checkpoint
-from sealbook.merkle.keys import VerifierKey
+from sealbook.merkle.keys import Algorithm, Signer, VerifierKey
+from sealbook.merkle.note import Note, sign_text
 
 Call = Callable[..., Result]
 BASE = "example.com/journal"
@@ -88,6 +89,21 @@ def test_the_origin_and_the_tenant_before_the_verb_count(keys: Call) -> None:
     result = keys("gen", "--log", before=("--origin", BASE, "--tenant", "b"))
     assert [VerifierKey.parse(text).name for text in result.stdout.splitlines()] == [f"{BASE}/b"]
     assert listed(keys)[0]["tenant"] == "b"
+
+
+def test_the_key_of_a_log_that_went_on_under_another_origin_is_named_after_that(
+    keys: Call, call: Call, store: Path
+) -> None:
+    signer = Signer.from_seed(BASE, Algorithm.ED25519, b"\1" * 32)
+    checkpoint = Checkpoint(BASE, 9, bytes(32))
+    note = Note(checkpoint.text(), (sign_text(checkpoint.text(), signer),)).encode()
+    with Journal.open(store, origin=BASE) as journal:
+        journal.tenant().adopt_log("example.com/journal-2", note, actor="ada")
+    result = keys("gen", "--log", before=("--origin", BASE))
+    made = [VerifierKey.parse(text).name for text in result.stdout.splitlines()]
+    assert made == [f"{BASE}/acme", "example.com/journal-2"]
+    again = keys("gen", "--log", "--origin", BASE, before=("--tenant", "default"))
+    assert "example.com/journal-2 keeps its key" in again.stderr
 
 
 def test_an_exact_origin_is_of_no_tenant(keys: Call) -> None:

@@ -17,7 +17,7 @@ import pytest
 from click.testing import Result
 from published_log import PublishedLog, publish
 
-from sealbook.cli import tile_server
+from sealbook.cli import listening
 from sealbook.cli.commands.log_serve import address
 from sealbook.cli.tiles import write_tiles
 from sealbook.journal import Journal, entries
@@ -198,7 +198,7 @@ def test_an_address_that_is_taken_is_named(call: Call, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = call("log", "serve", "--dir", str(tmp_path), "--listen", f"127.0.0.1:{port}")
-    assert result.exit_code == 2
+    assert result.exit_code == 6
     assert f"cannot listen on 127.0.0.1, port {port}" in result.stderr
 
 
@@ -216,8 +216,8 @@ def test_without_the_extra_the_error_says_what_to_install(
 
 def test_the_url_of_an_ipv6_address_has_brackets() -> None:
     try:
-        listener = tile_server.listening("::1", 0)
+        listener = listening.listening("::1", 0)
     except OSError as error:
         pytest.skip(f"no IPv6 here: {error}")
     with listener:
-        assert re.fullmatch(r"http://\[::1\]:\d+/", tile_server.address_of(listener))
+        assert re.fullmatch(r"http://\[::1\]:\d+", listening.url(listener))

@@ -16,7 +16,8 @@ from published_log import ORIGIN, PublishedLog, log_signer, publish, signed_note
 
 from sealbook.cli import monitor
 from sealbook.cli.main import cli
-from sealbook.cli.monitor import State, UrlOfTiles, visit
+from sealbook.cli.monitor import UrlOfTiles, visit
+from sealbook.cli.monitor_state import State
 from sealbook.cli.tiles import FolderOfTiles, write_tiles
 from sealbook.journal import Journal, Tenant, entries
 from sealbook.merkle import LeafEntry, LeafType, VerificationError, tree
@@ -215,7 +216,7 @@ def test_a_log_that_goes_on_from_something_else_is_refused(case: Case, first: Le
     case.publish(anchors(9))
     case.visit()
     case.publish([first, *anchors(12)[1:]], "example.com/new", 2)
-    case.refused(reason)
+    case.refused(f"'example.com/new' is not '{ORIGIN}', the log that is followed: .*{reason}")
 
 
 # --- over HTTP -----------------------------------------------------------------------------------------------------
@@ -368,6 +369,8 @@ def test_a_store_put_back_to_yesterday_goes_on_and_its_monitor_follows(tmp_path:
     adopted = issue(*adopt, "--policy", str(policy), "-o", "json")
     assert adopted.exit_code == 0, adopted.stderr
     assert (json.loads(adopted.stdout)["origin"], json.loads(adopted.stdout)["size"]) == ("log-2", 3)
+    again = issue(*adopt, "--policy", str(policy))
+    assert again.exit_code == 5 and "is of another log than log-2" in again.stderr
     shutil.rmtree(tiles)
     publish_tiles()
     followed = json.loads(monitored().stdout)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import io
 import json
+import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,10 +20,11 @@ import pytest
 from click.testing import CliRunner, Result
 from published_log import PublishedLog, log_signer, publish, signed_note, witness_signer
 
-from sealbook.cli import offline, record_lines
+from sealbook.cli import offline, offline_files, record_lines
+from sealbook.cli.accepted import Accepted
 from sealbook.cli.main import cli
-from sealbook.cli.offline import Chain, Memory
-from sealbook.journal import Journal, entries
+from sealbook.cli.offline import Chain
+from sealbook.journal import Journal, UnknownVersion, entries
 from sealbook.journal.record import Ed25519Signer, Row, chain_hash
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.entry import LeafEntry, LeafType
@@ -131,6 +135,8 @@ def test_a_sealed_run_is_verified_without_the_store(case: Case) -> None:
         "size": 2,
         "root": verified["root"],
         "signed_by": [log_signer(ORIGIN).key.id],
+        "tenant_head": None,
+        "monitored": None,
         "cosigned_by": ["w1", "w2"],
         "not_checked": verified["not_checked"],
     }
@@ -476,7 +482,7 @@ def test_a_larger_checkpoint_is_not_remembered_before_it_is_proven_to_begin_with
         assert Path(state).read_bytes() == kept
     consistency.write_text(case.issue("log", "consistency", "2", "--size", "3", "-o", "json").stdout)
     assert case.verify(proof, records, "--state", state, "--consistency", str(consistency)).exit_code == 0
-    stored = Memory.parse(Path(state).read_bytes())
+    stored = Accepted.parse(Path(state).read_bytes())
     assert stored.seen(ORIGIN) == Checkpoint.parse(Note.parse(note.read_bytes()).text)
     assert "whether size" not in case.verify(proof, records, "--state", state).stdout
 
@@ -514,7 +520,13 @@ def test_a_larger_checkpoint_with_its_proof_is_checked(case: Case, tmp_path: Pat
         (b"", 3, "state: no JSON"),
         (b"{}", 3, "state: no accepted checkpoints"),
         (b'{"sealbook":"accepted checkpoints","v":1}', 3, "state: no notes"),
-        (b'{"sealbook":"accepted checkpoints","v":1,"notes":{"sealbook":"x"}}', 3, "note"),
+        (b'{"sealbook":"accepted checkpoints","v":1,"notes":{}}', 3, "state: it is damaged"),
+        (Accepted({"sealbook": "x"}).encode(), 3, "note"),
+        (
+            Accepted({"another": signed_note(PublishedLog(5).checkpoint(origin="one")).decode()}).encode(),
+            3,
+            "another log",
+        ),
         (b'{"sealbook":"accepted checkpoints","v":2,"notes":{}}', 6, "state: version 2, 1 is known"),
     ],
 )
@@ -526,8 +538,98 @@ def test_a_state_that_cannot_be_read_is_never_taken_for_none(case: Case, state: 
     assert (case.folder / "state").read_bytes() == state
 
 
+def test_no_byte_of_a_state_can_change_unnoticed(case: Case) -> None:
+    proof, records, state = case.prove("order-45"), case.records("order-45"), case.folder / "state"
+    assert case.verify(proof, records, "--state", str(state)).exit_code == 0
+    data = state.read_bytes()
+    seen = Accepted.parse(data).seen(ORIGIN)
+    for index, byte in enumerate(data):
+        for bit in (0x01, 0x20):
+            damaged = data[:index] + bytes([byte ^ bit]) + data[index + 1 :]
+            try:
+                memory = Accepted.parse(damaged)
+            except (VerificationError, UnknownVersion):
+                continue
+            assert memory.seen(ORIGIN) == seen, (index, bit)  # white space, or another way to write the same text
+
+
+def test_a_state_is_its_owners_alone_and_whole_whatever_it_was_before(case: Case) -> None:
+    proof, records, state = case.prove("order-45"), case.records("order-45"), case.folder / "state"
+    link = case.folder / "link"
+    link.symlink_to(state)
+    (case.folder / "state.new").write_bytes(b"left by a verifier that was killed")
+    before = os.umask(0)
+    try:
+        assert case.verify(proof, records, "--state", str(link)).exit_code == 0
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (state, case.folder / "state.lock")] == [0o600, 0o600]
+    assert (link.is_symlink(), (case.folder / "state.new").exists()) == (True, False)
+    assert Accepted.parse(state.read_bytes()).seen(ORIGIN) == case.checkpoint()
+
+
+def test_a_state_is_durable_before_the_answer_is_printed(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = case.folder / "state"
+    done: list[str] = []
+    fsync, replace, printed = os.fsync, Path.replace, offline_files._print
+
+    def synced(descriptor: int) -> None:
+        kind = "folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
+        done.append(f"fsync {kind}")
+        fsync(descriptor)
+
+    def replaced(path: Path, target: Path) -> Path:
+        done.append(f"{path.name} becomes {target.name}")
+        return replace(path, target)
+
+    def told(*args: Any) -> None:
+        done.append("printed")
+        printed(*args)
+
+    proof, records = case.prove("order-45"), case.records("order-45")
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    monkeypatch.setattr(offline_files, "_print", told)
+    assert case.verify(proof, records, "--state", str(state)).exit_code == 0
+    assert done == ["fsync file", "state.new becomes state", "fsync folder", "printed"]
+    done.clear()
+    assert case.verify(proof, records, "--state", str(state)).exit_code == 0
+    assert done == ["printed"], "what is remembered already is not written again"
+
+
+def test_one_verifier_at_a_time_reads_and_writes_a_state(case: Case) -> None:
+    state = case.folder / "state"
+    with offline_files._memory(state), (case.folder / "state.lock").open("rb") as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with (case.folder / "state.lock").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # and it is free afterwards
+
+
+def test_verifiers_that_run_at_once_never_forget_the_larger_checkpoint(case: Case) -> None:
+    records, state, consistency = case.records("order-45"), case.folder / "state", case.folder / "consistency"
+    old = case.prove("order-45", "old")
+    grown(case)
+    case.publish()
+    new = case.prove("order-45", "new")
+    consistency.write_text(case.issue("log", "consistency", "2", "--size", "3", "-o", "json").stdout)
+    (case.folder / "policy").write_text(POLICY)
+
+    def started(proof: Path) -> subprocess.Popen[str]:
+        command = [sys.executable, "-P", "-m", "sealbook.cli", "verify", "--proof", str(proof), "--records"]
+        more = [str(records), "--policy", str(case.folder / "policy"), "--state", str(state)]
+        proven = ["--consistency", str(consistency)]
+        return subprocess.Popen([*command, *more, *proven], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    running = [started(proof) for proof in (old, new, old, new)]
+    printed = [process.communicate(timeout=60)[0] for process in running]
+    for process, text in zip(running, printed, strict=True):
+        assert process.returncode == 0 or "one of size 3 was seen before" in text, text
+    seen = Accepted.parse(state.read_bytes()).seen(ORIGIN)
+    assert seen is not None and seen.size == 3
+
+
 def test_each_log_is_remembered_by_itself() -> None:
-    memory = Memory()
+    memory = Accepted()
     policies = []
     for origin in ("one.example", "two.example"):
         note = signed_note(PublishedLog(5).checkpoint(origin=origin))
@@ -535,7 +637,7 @@ def test_each_log_is_remembered_by_itself() -> None:
     memory.accept(policies[0], proven=False)
     assert memory.seen("two.example") is None
     memory.accept(policies[1], proven=False)
-    again = Memory.parse(memory.encode())
+    again = Accepted.parse(memory.encode())
     assert again.encode() == memory.encode()
     assert [again.seen(signed.checkpoint.origin) for signed in policies] == [signed.checkpoint for signed in policies]
 

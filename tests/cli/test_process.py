@@ -80,6 +80,7 @@ def test_a_folder_whose_name_is_no_utf_8_is_refused_and_not_created(program: Pro
     assert [path.name for path in tmp_path.iterdir()] == ["agents.sealbook"]
 
 
+@pytest.mark.slow
 def test_damaged_pages_are_an_integrity_failure_whatever_they_do_to_their_reader(
     program: Program, tmp_path: Path
 ) -> None:
@@ -99,7 +100,19 @@ def test_damaged_pages_are_an_integrity_failure_whatever_they_do_to_their_reader
             assert finished.returncode == 3
             assert finished.stderr.startswith(f"sealbook: {store}: the data file's pages are damaged: ")
             assert finished.stderr.count("\n") == 1
+            if killed == 1:
+                meet_damaged_pages(program, store)
     assert killed
+
+
+def meet_damaged_pages(program: Program, store: Path) -> None:
+    """No verb that checks or watches over a store ends by a signal, be its reader one process or several."""
+    assert program("-D", str(store), "audit").returncode == 3
+    sweep = program("-D", str(store), "verify", "--level", "chain", "--jobs", "2")
+    assert sweep.returncode in (0, 3), sweep
+    probe = program("-D", str(store), "health")
+    assert probe.returncode in (0, 1, 2), probe
+    assert probe.returncode < 2 or probe.stdout.startswith("CRITICAL: ")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -133,6 +146,7 @@ def test_closed_standard_files_are_survived_and_never_become_the_store(program: 
     assert program("verify").returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "env",
     [{"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "ascii"}],

@@ -174,3 +174,55 @@ def test_a_store_of_a_newer_format_is_no_damage(store: Path, call: Call) -> None
         assert result.exit_code == 6
         assert "newer build" in result.stderr
         assert result.stderr.count("\n") == 1
+
+
+def test_runs_in_doubt_and_runs_since_an_instant(call: Call) -> None:
+    assert names(call, "--in-doubt") == ["order-42"]
+    assert names(call, "--since", "2026-11-29T08:00:08Z") == ["order-42", "order-47"]
+    assert names(call, "--since", "2026-11-29 08:00:08", "--source", "shop", "--in-doubt") == ["order-42"]
+    assert names(call, "--since", "2027-01-01") == []
+    assert call("runs", "--since", "whenever").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("sort", "expected"),
+    [
+        ("name", ["order-42", "order-43", "order-44", "order-45", "order-46", "order-47"]),
+        ("recent", ["order-42", "order-47", "order-46", "order-45", "order-44", "order-43"]),
+        ("admitted", ["order-42", "order-43", "order-44", "order-45", "order-46", "order-47"]),
+        ("records", ["order-47", "order-43", "order-44", "order-45", "order-46", "order-42"]),
+        ("in-doubt", ["order-43", "order-44", "order-45", "order-46", "order-47", "order-42"]),
+    ],
+)
+def test_runs_are_sorted_as_is_asked_and_the_other_way_round(call: Call, sort: str, expected: list[str]) -> None:
+    assert names(call, "--sort", sort) == expected
+    assert names(call, "--sort", sort, "--limit", "2") == expected[:2]
+    reverse = names(call, "--sort", sort, "--reverse")
+    assert reverse[:1] == expected[-1:] or sort == "records"
+    assert sorted(reverse) == sorted(expected)
+    assert names(call, "--sort", sort, "--reverse", "--limit", "3") == reverse[:3]
+
+
+def test_a_filter_keeps_its_own_order_until_another_is_asked_for(call: Call) -> None:
+    assert names(call, "--outcome", "completed") == ["order-45", "order-44"]
+    assert names(call, "--outcome", "completed", "--sort", "name") == ["order-44", "order-45"]
+    assert names(call, "--source", "shop", "--sort", "records", "--limit", "1") == ["order-47"]
+    assert call("runs", "--recent", "--sort", "name").exit_code == 2
+
+
+def test_effects_that_failed_and_effects_by_name(store: Path, call: Call) -> None:
+    keys = [EffectKey("order-43", name) for name in ("charge", "charge-tip", "ship")]
+    with Journal.open(store) as journal:
+        for key, name in zip(keys, ("charge", "charge-tip", "ship"), strict=True):
+            journal.tenant().append("order-43", [entries.effect_started(key, name=name)], epoch=1)
+        journal.tenant().append("order-43", [entries.effect_failed(keys[1])], epoch=1)
+        journal.tenant().append("order-43", [entries.effect_reconciled(keys[2], disposition="did-not-happen")], epoch=1)
+
+    def listed(*args: str) -> list[str]:
+        return [effect["name"] for effect in objects(call("effects", *args, "-o", "json"))]
+
+    assert listed("--failed") == ["charge-tip", "ship"]
+    assert listed("--failed", "--in-doubt", "order-43") == ["charge", "charge-tip", "ship"]
+    assert listed("--name", "charge*") == ["charge", "charge", "charge-tip"]
+    assert listed("--name", "charge", "--name", "reserve", "order-42") == ["reserve", "charge"]
+    assert listed("--name", "nothing") == []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sealbook.cli import selection
+from sealbook.cli import paging
 from sealbook.cli.selection import Selection, newest, records
 from sealbook.journal import Journal, Record, Tenant, entries
 
@@ -28,8 +28,8 @@ def tenant() -> Iterator[Tenant]:
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "PAGE_MAX", 7)
-    monkeypatch.setattr(selection, "MERGED_PAGE", 3)
+    monkeypatch.setattr(paging, "PAGE_MAX", 7)
+    monkeypatch.setattr(paging, "MERGED_PAGE", 3)
 
 
 SELECTIONS = [
@@ -65,7 +65,7 @@ def test_the_newest_records_are_read_without_the_others(tenant: Tenant, monkeypa
         asked.append(arguments["limit"])
         return real(**arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(selection, "PAGE_MAX", 1000)
+    monkeypatch.setattr(paging, "PAGE_MAX", 1000)
     monkeypatch.setattr(tenant, "history", history)
     assert [record.arrival for record in newest(tenant, Selection(), 3)] == [RECORDS - 2, RECORDS - 1, RECORDS]
     assert asked == [3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,15 @@ from typing import Any
 
 import pytest
 from click.testing import Result
+from tampering import change, engine_of, record_place
 
-from sealbook.journal import Journal, Moment, entries
+from sealbook.cli.commands import show
+from sealbook.cli.commands.show import Order, Progress
+from sealbook.cli.exit_codes import INTEGRITY, code_of
+from sealbook.cli.rendering.output import Output
+from sealbook.cli.rendering.printer import Look, Printer
+from sealbook.cli.selection import Selection
+from sealbook.journal import Corrupt, Journal, Moment, Tenant, entries
 
 Call = Callable[..., Result]
 
@@ -171,12 +179,14 @@ def test_a_case_is_read_across_runs(call: Call) -> None:
         *("order-42", "order-45", "order-42"),
     ]
     assert [record["arrival"] for record in objects(call("case", "case-7", "-r", "-n", "2", "-o", "json"))] == [14, 9]
+    assert [record["seq"] for record in objects(call("case", "case-7", "KIND=Note", "-o", "json"))] == [5]
+    assert call("case", "case-7", "-g", "nothing of it").exit_code == 1
 
 
 @pytest.mark.parametrize(
     "args",
     [
-        ("show", "-n", "-1"),
+        ("runs", "--limit", "-1"),
         ("show", "-n", str(2**31)),
         ("show", "--run", ""),
         ("show", "--run", "x" * 600),
@@ -201,3 +211,86 @@ def test_a_bad_name_or_number_is_refused_by_name_in_one_line(call: Call, args: t
     assert result.stderr.startswith("sealbook: ")
     assert result.stderr.count("\n") == 1
     assert result.stderr[:-1].isprintable()
+
+
+# --- following ------------------------------------------------------------------------------------------------------
+
+
+class Steps(Printer):
+    """Prints into memory, and does the next thing instead of waiting; after the last one it is interrupted."""
+
+    def __init__(self, *steps: Callable[[], Any]) -> None:
+        self.stream = io.StringIO()
+        super().__init__(Output(self.stream, colored=False, terminal=False), Look("json"))
+        self.steps = list(steps)
+        self.printed: list[list[int]] = []
+
+    def wait(self, seconds: float) -> None:
+        assert seconds <= 0.05
+        lines = self.stream.getvalue().splitlines()
+        self.stream.truncate(0)
+        self.stream.seek(0)
+        self.printed.append([json.loads(line)["arrival"] for line in lines])
+        if not self.steps:
+            raise KeyboardInterrupt
+        self.steps.pop(0)()
+
+
+def followed(tenant: Tenant, selection: Selection, count: int | None, *steps: Callable[[], Any]) -> list[list[int]]:
+    """The arrivals that were printed before each wait, until the interruption."""
+    printer = Steps(*steps)
+    with pytest.raises(KeyboardInterrupt):
+        show._follow(tenant, selection, Order(count, follow=True), printer, Progress(None))
+    return printer.printed
+
+
+def note(tenant: Tenant, run: str, *texts: str, case: str | None = None) -> Callable[[], object]:
+    return lambda: tenant.append(run, [entries.note(text, case=case) for text in texts], epoch=1)
+
+
+def test_following_prints_the_last_ones_and_then_what_comes_once_and_in_order() -> None:
+    acme = Journal.in_memory().tenant("acme")
+    note(acme, "a", *"12345")()
+    steps = (note(acme, "b", "6"), lambda: None, note(acme, "a", *["x"] * 250))
+    assert followed(acme, Selection(), 2, *steps) == [[4, 5], [6], [], list(range(7, 257))]
+    assert followed(acme, Selection(), 0, note(acme, "b", "257")) == [[], [257]]
+    assert followed(acme, Selection(), None)[0] == list(range(1, 258))
+
+
+def test_filters_hold_for_what_comes_too() -> None:
+    for selection, expected in (
+        (Selection(run="a"), [[1], [2], []]),
+        (Selection(case="k"), [[1], [], [3]]),
+        (Selection(run="b", case="k"), [[], [], [3]]),
+        (Selection(kinds=frozenset({"Other"})), [[], [], []]),
+    ):
+        acme = Journal.in_memory().tenant("acme")
+        note(acme, "a", "1", case="k")()
+        assert followed(acme, selection, 10, note(acme, "a", "2"), note(acme, "b", "3", case="k")) == expected
+
+
+def test_what_comes_while_the_last_ones_are_printed_is_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    acme = Journal.in_memory().tenant("acme")
+    note(acme, "a", "1", "2")()
+    selected = show._selected
+
+    def late(*args: Any) -> Any:
+        note(acme, "a", "3")()
+        return selected(*args)
+
+    monkeypatch.setattr(show, "_selected", late)
+    assert followed(acme, Selection(), 10) == [[1, 2, 3]]
+
+
+def test_a_history_that_is_rewritten_meanwhile_ends_it_as_an_integrity_failure() -> None:
+    journal = Journal.in_memory()
+    acme = journal.tenant("acme")
+    note(acme, "a", "1")()
+
+    def rewrite() -> None:
+        change(engine_of(journal), {record_place(engine_of(journal), "acme", "a", 1): b"rubbish"})
+
+    printer = Steps(rewrite)
+    with pytest.raises(Corrupt) as found:
+        show._follow(acme, Selection(), Order(10, follow=True), printer, Progress(None))
+    assert code_of(found.value) == INTEGRITY == 3

@@ -13,7 +13,7 @@ from click.testing import Result
 from published_log import ORIGIN, PublishedLog, log_signer, publish, signed_note
 
 from sealbook.cli.tiles import FolderOfTiles, StoreOfTiles, check_ours, write_tiles
-from sealbook.journal import Journal, entries
+from sealbook.journal import InvalidInput, Journal, entries
 from sealbook.merkle import tree
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.entry import LeafEntry
@@ -321,3 +321,22 @@ def test_an_older_copy_of_the_store_is_refused_with_the_sizes(call: Call, store:
     result = call("log", "tiles", "--to", str(target))
     assert result.exit_code == 3
     assert "holds size 3, the published checkpoint has 2: the store is older than what was published" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["data.mdb", "example.com.pem", "notes.txt"])
+def test_a_folder_that_holds_other_things_does_not_become_one_of_tiles(
+    log: PublishedLog, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_bytes(b"not for everybody")
+    with pytest.raises(InvalidInput, match=f"holds {name} and no tiles"):
+        write_tiles(tmp_path, log, log.note(SIZES[0]))
+    assert files(tmp_path) == {name: b"not for everybody"}
+
+
+def test_a_first_writing_that_was_cut_off_is_gone_on_with_and_other_files_may_come_later(
+    log: PublishedLog, tmp_path: Path
+) -> None:
+    (tmp_path / "tile").mkdir()
+    write_tiles(tmp_path, log, log.note(SIZES[0]))
+    (tmp_path / "index.html").write_bytes(b"a page beside the tiles")
+    assert write_tiles(tmp_path, log, log.note(SIZES[1])).new_size == SIZES[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,8 +46,28 @@ def test_a_run_with_a_source_stands_under_it_by_the_same_block(fold: Fold) -> No
 
 
 def test_a_record_with_a_case_stands_under_it() -> None:
-    assert case.rows("acme", None, "r", 1) == []
-    assert case.rows("acme", "c/7", "r", 3) == [("cases", b"acme\0c/7\0r\0" + u64(3), b"")]
+    assert case.place("acme", "c/7", "r", 3) == ("cases", b"acme\0c/7\0r\0" + u64(0))
+    value = case.with_record(case.with_record(None, 3), 64)
+    assert value == u64(1 << 2 | 1 << 63) == case.with_record(value, 3)
+    assert list(case.seqs(0, value)) == [3, 64]
+
+
+def test_each_64_records_of_a_run_have_a_row_of_their_own_in_a_case() -> None:
+    blocks = [case.split_key(case.place("acme", "c", "r", seq)[1])[3] for seq in (1, 64, 65, 128, 129, 2**62)]
+    assert blocks == [0, 0, 1, 1, 2, 2**56 - 1]
+    assert list(case.seqs(2, u64(1 | 1 << 63))) == [129, 192]
+
+
+@pytest.mark.parametrize("value", [b"", bytes(7), bytes(9), bytes(8)], ids=repr)
+def test_a_value_that_speaks_of_no_record_of_a_case_is_a_value_error(value: bytes) -> None:
+    with pytest.raises(ValueError, match=r"no record|64 bits"):
+        case.seqs(0, value)
+
+
+@pytest.mark.parametrize("key", [b"", u64(0), b"acme\0c\0" + u64(0), b"acme\0c\0r" + u64(0), b"a\0c\0\xff\0" + u64(0)])
+def test_a_key_that_names_no_case_and_run_is_a_value_error(key: bytes) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        case.split_key(key)
 
 
 def test_the_stores_own_runs_and_runs_without_records_stand_in_no_index(fold: Fold) -> None:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sealbook.indexes.packing import I64_MAX, I64_MIN
+from sealbook.indexes.packing import I64_MAX, I64_MIN, u64
 from sealbook.indexes.standing import (
+    BLOCK_RECORDS,
     SEALING_EXCEPTIONS,
     EffectStatus,
     Facts,
@@ -33,7 +34,7 @@ def test_the_first_record_makes_a_standing(fold: Fold) -> None:
         tenant="acme", run="r", records=1, head=b"\1" * 32, epoch=7, first_arrival=10, last_arrival=10,
         admitted_at=1001, updated_at=1001, case="c", source="s", last_kind="RunAdmitted", outcome=None,
         outcome_arrival=None, waiting_seq=None, until=None, effects_started=0, effects_done=0, effects_failed=0,
-        run_tag=b"t" * 32, highest_leaf=None, highest_leaf_seq=None, seal=None,
+        run_tag=b"t" * 32, highest_leaf=None, highest_leaf_seq=None, seal=None, recent_arrivals=u64(10),
     )  # fmt: skip
 
 
@@ -41,6 +42,12 @@ def test_head_epoch_arrival_and_time_are_those_of_the_last_record(fold: Fold) ->
     standing = fold("RunAdmitted", "Note", ("Note", {"epoch": 3, "at": 5}))
     assert (standing.records, standing.head, standing.epoch) == (3, b"\3" * 32, 3)
     assert (standing.first_arrival, standing.last_arrival, standing.updated_at) == (10, 30, 5)
+
+
+def test_the_arrivals_of_the_records_after_the_last_full_block_are_kept(fold: Fold) -> None:
+    for count in (1, 63, 64, 65, 130):
+        recent = range(count - count % BLOCK_RECORDS, count)
+        assert fold(*["Note"] * count).recent_arrivals == b"".join(u64(10 * (number + 1)) for number in recent)
 
 
 def test_case_source_and_admission_are_those_of_the_first_record_that_has_one(fold: Fold) -> None:
@@ -166,13 +173,22 @@ standings = st.builds(
     highest_leaf=maybe,
     highest_leaf_seq=maybe,
     seal=maybe,
+    recent_arrivals=st.just(b""),
     owner=st.none(),
     expires_at=st.none(),
 )
 
 
+@st.composite
+def found(draw: st.DrawFn) -> Standing:
+    """A standing with the arrivals that go with its number of records."""
+    standing = draw(standings)
+    length = 8 * (standing.records % BLOCK_RECORDS)
+    return standing._replace(recent_arrivals=draw(st.binary(min_size=length, max_size=length)))
+
+
 @settings(derandomize=True, max_examples=300, deadline=None)
-@given(standings)
+@given(found())
 def test_a_standing_comes_back_from_its_stored_form(standing: Standing) -> None:
     assert unpack("acme", "r", pack(standing)) == standing
 
@@ -185,7 +201,7 @@ def test_owner_and_expiry_are_never_stored(fold: Fold) -> None:
 
 
 @settings(derandomize=True, max_examples=200, deadline=None)
-@given(standings, st.data())
+@given(found(), st.data())
 def test_bytes_that_are_no_stored_standing_are_a_value_error(standing: Standing, data: Any) -> None:
     value = pack(standing)
     for damaged in (value + b"\0", value[: data.draw(st.integers(0, len(value) - 1))], bytes([9]) + value[1:]):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
 import pytest
 
 from sealbook.journal import Journal, Tenant
@@ -27,3 +30,15 @@ def journal(engine: MemoryEngine, clock: ManualClock) -> Journal:
 @pytest.fixture
 def acme(journal: Journal) -> Tenant:
     return journal.tenant("acme")
+
+
+Heard = list[MutableMapping[str, Any]]
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    """The events that a host hears that has configured structlog: their members, `event` and `log_level`."""
+    import structlog.testing
+
+    with structlog.testing.capture_logs() as events:
+        yield events

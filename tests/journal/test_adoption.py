@@ -11,7 +11,7 @@ from tampering import all_rows, change, engine_of, forge, random_history
 from sealbook.journal import Busy, Corrupt, InvalidInput, Journal, Tenant, entries, requests, tables
 from sealbook.journal.adoption import read_act
 from sealbook.journal.origins import OriginsCoincide
-from sealbook.merkle import EMPTY_ROOT, Checkpoint, LeafEntry, check_run_rules, verify_inclusion
+from sealbook.merkle import EMPTY_ROOT, Checkpoint, LeafEntry, check_run_rules, tree, verify_inclusion
 from sealbook.merkle.entry import adopted_leaf
 from sealbook.merkle.monitor import check_handed_over
 
@@ -202,6 +202,17 @@ def test_an_origin_that_is_not_the_records_is_found(acme: Tenant) -> None:
     change(engine_of(acme._journal), {place: all_rows(engine_of(acme._journal))[place][:8] + b"another"})
     [finding] = acme._journal.check().damaged
     assert (finding.table, finding.what) == (tables.ORIGINS, "the origin is not the one that the record says")
+
+
+def test_a_first_leaf_that_adopts_something_else_is_found(acme: Tenant) -> None:
+    engine, place = engine_of(acme._journal), (tables.LEAVES, tables.number_key("acme", 0))
+    acme.adopt_log("elsewhere", last(acme), actor="ada")
+    leaf = adopted_leaf("example.com/log/acme", 8, ROOT)
+    hashes = [leaf.hash(), *(each.hash() for each in logged(acme)[1:])]
+    nodes = {tables.node_place("acme", node): value for node, value in tree.added(0, hashes, lambda wanted: [])}
+    change(engine, {place: leaf.encode(), **nodes})
+    whats = {finding.what for finding in acme._journal.check().damaged}
+    assert "the first leaf is not the one that adopts the old log" in whats
 
 
 def test_what_an_act_says_is_read_back(acme: Tenant) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from tampering import change, engine_of, flipped, rows
+from tampering import change, engine_of, flipped, record_place, rows
 
 from sealbook.journal import Corrupt, Journal, Tenant, entries, requests, tables
 from sealbook.journal.anchoring import anchor_open
@@ -137,7 +137,7 @@ def test_more_runs_than_one_batch_takes_are_covered_by_those_after_it(acme: Tena
         written = overlay.writes().puts
     for (table, key), value in written.items():
         if table == tables.BATCHED:
-            taken.add(tables.split_record_key(key)[1])
+            taken.add(tables.split_position_key(key)[1])
             assert len(value) == 4
     assert taken == {standing.run for standing in acme.runs(limit=1000)}, f"seed {seed}"
 
@@ -173,7 +173,8 @@ def test_a_batch_does_not_move_a_runs_own_leaf(acme: Tenant) -> None:
 
 def test_a_head_is_recomputed_before_it_is_attested(acme: Tenant) -> None:
     note(acme, "a", "b")
-    engine, key = engine_of(acme._journal), tables.record_key("acme", "b", 1)
+    engine = engine_of(acme._journal)
+    _, key = record_place(engine, "acme", "b", 1)
     value = rows(engine, tables.JOURNAL)[key]
     change(engine, {(tables.JOURNAL, key): flipped(value, len(value) - 1)})
     with pytest.raises(Corrupt, match="the hash does not cover"):

@@ -31,6 +31,7 @@ from sealbook.journal import (
     Journal,
     Refused,
     SealbookError,
+    StoreLog,
     Tenant,
     TooLarge,
     UnknownVersion,
@@ -41,6 +42,7 @@ from sealbook.journal import (
 )
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.identity import new_identity, parse_identity
+from sealbook.journal.tables import StoreRow
 from sealbook.journal.testing import ManualClock, all_rows, rows, tamper
 from sealbook.merkle.checkpoint import Checkpoint
 
@@ -60,6 +62,7 @@ def full(acme: Tenant, clock: ManualClock) -> Tenant:
         acme.append(run, [entries.admitted(source="s", id=run), entries.concluded("done")], epoch=1, seal=True)
     acme.request_cancel("open", actor="ann", reason="why")
     acme.anchor_open()
+    StoreLog(acme._journal, "example.com/store").gather()
     return acme
 
 
@@ -221,6 +224,7 @@ LISTINGS: dict[str, Callable[..., Any]] = {
     "by_outcome": lambda t, **page: t.by_outcome("failed", **page),
     "recent": lambda t, **page: t.recent(**page),
     "recent_from": lambda t, **page: t.recent_from("s", **page),
+    "names": lambda t, **page: t.names("case", **page),
     "case_history": lambda t, **page: t.case_history("c", **page),
     "abandoned": lambda t, **page: t.abandoned(**page),
 }
@@ -302,7 +306,7 @@ def test_a_cursor_of_a_row_that_is_gone_goes_on_after_its_position(full: Tenant,
 # --- stores of other builds, and text that is none ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("line", "kind"), [(b"sealbook 2", UnknownVersion), (b"format 2", UnknownVersion)])
+@pytest.mark.parametrize(("line", "kind"), [(b"sealbook 2", UnknownVersion), (b"format 3", UnknownVersion)])
 def test_a_store_of_a_newer_format_is_not_opened(tmp_path: Path, line: bytes, kind: type[SealbookError]) -> None:
     path = tmp_path / "agents.sealbook"
     Journal.open(path, create=True).close()
@@ -318,6 +322,23 @@ def test_a_store_of_a_newer_format_is_not_opened(tmp_path: Path, line: bytes, ki
     assert (path / "data.mdb").read_bytes() == before
 
 
+def test_a_store_of_the_first_format_is_refused_with_what_to_do_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "agents.sealbook"
+    with Journal.open(path, create=True) as journal:
+        engine = journal._engine
+        row = StoreRow.decode(dict(rows(engine, tables.STORE))[b"store"])
+        tamper(engine, *tables.STORE_PLACE, replace(row, format=1).encode())
+        tamper(engine, tables.JOURNAL, b"default\0r\0" + bytes(7) + b"\1", b"as the first format keyed it")
+    identity = parse_identity((path / "SEALBOOK").read_bytes(), row.engine_format)
+    (path / "SEALBOOK").write_bytes(replace(identity, format=1).encode())
+    before = (path / "data.mdb").read_bytes()
+    choices: list[dict[str, Any]] = [{}, {"readonly": True}, {"create": True}, {"reindex": True}]
+    for options in choices:
+        with pytest.raises(WrongFormat, match=r"has format 1, this build reads 2: .* go on in a new store"):
+            Journal.open(path, **options)
+    assert (path / "data.mdb").read_bytes() == before
+
+
 def test_json_where_a_store_should_be_is_no_store() -> None:
     with pytest.raises(WrongFormat):
         parse_identity(b'{"sealbook": 1}\n', new_identity(1).engine_format)
@@ -328,6 +349,7 @@ def test_json_where_a_store_should_be_is_no_store() -> None:
 
 def verbs(tenant: Tenant) -> list[Callable[[], Any]]:
     """Every verb, on what the full tenant has."""
+    store_log = StoreLog(tenant._journal, "example.com/store")
     return [
         *(lambda listing=listing: listing(tenant) for listing in LISTINGS.values()),
         lambda: tenant.history(reverse=True),
@@ -351,6 +373,12 @@ def verbs(tenant: Tenant) -> list[Callable[[], Any]]:
         *(lambda size=size: tenant.consistency_proof(size) for size in (0, 1, 2)),
         tenant._journal.tenants,
         tenant._journal.info,
+        store_log.checkpoint,
+        store_log.tags,
+        lambda: store_log.head("acme"),
+        lambda: store_log.inclusion_proof("acme", "a"),
+        lambda: store_log.leaf_entries(0, 10),
+        store_log.gather,
         lambda: tenant.seal("a"),
         lambda: tenant.anchor("open"),
         tenant.anchor_open,
@@ -390,13 +418,18 @@ def restored(engine: MemoryEngine, before: Rows) -> None:
                 tamper(engine, table, key, value)
 
 
+# Nothing was signed, adopted or gathered in the store of these tests, and `test_reading` has a run of many blocks.
+UNUSED = (tables.SIGNERS, tables.CHECKPOINTS, tables.ORIGINS, tables.HEADS, tables.ARRIVALS)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("table", tables.TABLES)
 def test_no_damage_to_any_row_escapes_as_anything_but_an_error_of_ours(
     full: Tenant, clock: ManualClock, engine: MemoryEngine, table: str
 ) -> None:
     before = all_rows(engine)
     if not before[table]:
-        assert table in (tables.SIGNERS, tables.CHECKPOINTS, tables.ORIGINS)  # nothing was signed, or adopted, here
+        assert table in UNUSED
         return
     for key, value in before[table]:
         damages: list[bytes | None] = [None, b"", value[:-1], value + b"\0", bytes(len(value)), b"\xff" * len(value)]
@@ -409,6 +442,7 @@ def test_no_damage_to_any_row_escapes_as_anything_but_an_error_of_ours(
             restored(engine, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", tables.TABLES)
 def test_no_foreign_row_escapes_as_anything_but_an_error_of_ours(
     full: Tenant, engine: MemoryEngine, table: str

@@ -88,6 +88,7 @@ LISTINGS: dict[str, Callable[[Tenant], Listing]] = {
     "by_outcome": lambda tenant: lambda **page: tenant.by_outcome("failed", **page),
     "recent": lambda tenant: tenant.recent,
     "recent_from": lambda tenant: lambda **page: tenant.recent_from("shop", **page),
+    "names": lambda tenant: lambda **page: tenant.names("case", **page),
     "case_history": lambda tenant: lambda **page: tenant.case_history("c", **page),
     "abandoned": lambda tenant: tenant.abandoned,
 }
@@ -101,7 +102,8 @@ def full(journal: Journal, acme: Tenant, clock: Any) -> Tenant:
         keys = [EffectKey(str(index)) for index in range(5)]
         batch = [entries.admitted(source="shop", id=str(number), case="c")]
         batch += [entries.effect_started(key, name="n") for key in keys]
-        acme.append(lease.run, [*batch, entries.concluded("failed")], lease=lease)
+        batch += [entries.note("x", case=f"case-{number}"), entries.concluded("failed")]
+        acme.append(lease.run, batch, lease=lease)
         acme.append(lease.run, [entries.suspended(awaiting="x", case="c")], lease=lease)
     clock.advance(60)
     return acme

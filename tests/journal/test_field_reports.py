@@ -20,6 +20,7 @@ from typing import Any
 import cbor2
 import pytest
 from refusals import refused_without_a_trace
+from tampering import record_place
 
 from sealbook.indexes import activity, outcome, source, waiting
 from sealbook.journal import (
@@ -41,6 +42,7 @@ from sealbook.journal import (
     Tenant,
     entries,
     ids,
+    requests,
     tables,
 )
 from sealbook.journal.engine.memory import MemoryEngine
@@ -51,6 +53,7 @@ from sealbook.merkle.errors import VerificationError
 from sealbook.merkle.verify import verify_inclusion
 
 KEY = EffectKey("e1")
+ROUNDS = 1000  # in which writes fail at random
 
 
 def names(standings: Any) -> list[str]:
@@ -277,6 +280,21 @@ def test_35_a_cancel_request_is_answered_in_three_ways(acme: Tenant) -> None:
     assert (answer.status, answer.outcome) == ("concluded", "done")
 
 
+@pytest.mark.parametrize("first", ["cancel", "seal"])
+def test_35_a_cancel_request_in_the_very_transaction_of_the_seal_is_answered_by_their_order(
+    journal: Journal, acme: Tenant, first: str
+) -> None:
+    acme.append("r", [entries.admitted()], epoch=1)
+    cancel = requests.request_cancel("r", actor="ann", reason="", basis="asserted")
+    seal = requests.append("r", [entries.concluded("done")], epoch=1, seal=True)
+    answers = acme.group([cancel, seal] if first == "cancel" else [seal, cancel])
+    answer = answers[0 if first == "cancel" else 1]
+    assert (answer.status, answer.outcome) == (("recorded", None) if first == "cancel" else ("concluded", "done"))
+    assert (acme.cancellation("r") is not None) is (first == "cancel")
+    assert acme.request_cancel("r", actor="bob").status == "concluded"
+    assert journal.check().ok
+
+
 def test_39_a_stolen_lease_is_noticed_before_the_effect_is_run(acme: Tenant, clock: ManualClock) -> None:
     first = acme.acquire("r", owner="a", ttl=10)
     clock.advance(10)
@@ -465,7 +483,7 @@ def test_97_a_caller_that_retries_until_it_succeeds_records_each_effect_once(clo
     journal = Journal.over(engine, clock=clock)
     acme = journal.tenant("acme")
     engine.armed = True
-    for number in range(300):
+    for number in range(ROUNDS):
         head = acme.head("r")
         batch = [entries.effect_started(EffectKey(str(number)), name="n")]
         made: list[Any] = []
@@ -474,8 +492,8 @@ def test_97_a_caller_that_retries_until_it_succeeds_records_each_effect_once(clo
                 made = acme.append("r", batch, epoch=1, after=head)
         assert made[0].seq == number + 1, f"seed {seed}"
     engine.armed = False
-    records = acme.read("r", limit=1000)
-    assert [record.effect for record in records] == [EffectKey(str(number)) for number in range(300)]
+    records = acme.read("r", limit=ROUNDS)
+    assert [record.effect for record in records] == [EffectKey(str(number)) for number in range(ROUNDS)]
     assert journal.check().ok
 
 
@@ -553,7 +571,7 @@ def test_83_a_tail_cut_off_is_found(journal: Journal, acme: Tenant, engine: Memo
     sealed(acme, "sealed")
     acme.append("open", [entries.admitted(), entries.note("x"), entries.note("y")], epoch=1)
     for seq in (2, 3):
-        tamper(engine, tables.JOURNAL, tables.record_key("acme", run, seq), None)
+        tamper(engine, *record_place(engine, "acme", run, seq), None)
     with pytest.raises(Corrupt, match="missing"):
         acme.read(run)
     assert any(finding.run == run for finding in journal.check().findings)

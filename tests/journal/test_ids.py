@@ -173,10 +173,10 @@ def test_the_longest_names_make_keys_that_every_engine_takes() -> None:
 
     tenant, run, name, long = "t" * 64, "r" * 128, "c" * 128, "s" * 256
     keys = [
-        tables.record_key(tenant, run, 2**64 - 1),
+        tables.block_key(tenant, run, 2**64 - 1),
         tables.effect_key(tenant, run, bytes(32)),
         tables.admission_key(tenant, bytes(32), long, long),
-        case.rows(tenant, name, run, 1)[0][1],
+        case.place(tenant, name, run, 1)[1],
         source.prefix(tenant, long) + u64(1) + run.encode(),
     ]
     assert max(map(len, keys)) <= ids.KEY_BYTES_MAX == 511

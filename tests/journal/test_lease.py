@@ -72,7 +72,7 @@ def standing(epoch: int) -> Standing:
         tenant="t", run="r", records=1, head=bytes(32), epoch=epoch, first_arrival=1, last_arrival=1,
         admitted_at=None, updated_at=0, case=None, source=None, last_kind="Note", outcome=None, outcome_arrival=None,
         waiting_seq=None, until=None, effects_started=0, effects_done=0, effects_failed=0, run_tag=bytes(32),
-        highest_leaf=None, highest_leaf_seq=None, seal=None,
+        highest_leaf=None, highest_leaf_seq=None, seal=None, recent_arrivals=bytes(7) + b"\1",
     )  # fmt: skip
 
 

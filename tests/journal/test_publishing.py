@@ -51,6 +51,22 @@ def test_a_signed_checkpoint_is_kept_and_is_not_published_by_being_signed(tenant
     assert tenant.published_checkpoint() is None
 
 
+def test_a_log_may_be_signed_as_it_was_at_a_size(tenant: Tenant) -> None:
+    sizes = [tenant.checkpoint()]
+    for run in ("b", "c"):
+        grow(tenant, run)
+        sizes.append(tenant.checkpoint())
+    sign = Signs()
+    for size in (2, 3):
+        kept = tenant.sign_checkpoint(sign, size=size)
+        assert kept == tenant.signed_checkpoint(size)
+        assert (kept.checkpoint, kept.state) == (sizes[size - 1], CheckpointState.SIGNED)
+    for size in (4, -1, 2**63):
+        with pytest.raises(InvalidInput):
+            tenant.sign_checkpoint(sign, size=size)
+    assert sign.asked == sizes[1:]
+
+
 def test_a_published_checkpoint_is_handed_out_as_it_was_signed(tenant: Tenant) -> None:
     kept = tenant.sign_checkpoint(Signs())
     assert kept.note is not None

@@ -6,7 +6,6 @@ import itertools
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -52,7 +51,7 @@ class Watched(MemoryEngine):
 class _Counted:
     def __init__(self, watched: Watched, snapshot: Snapshot) -> None:
         self._watched, self._snapshot = watched, snapshot
-        self.count = snapshot.count
+        self.count, self.version = snapshot.count, snapshot.version
 
     def get_many(self, places: Any) -> list[bytes | None]:
         self._watched.rows_read += len(places)
@@ -137,59 +136,94 @@ def test_the_head_of_an_unknown_run_is_genesis_and_of_a_known_one_its_last_recor
 def test_a_damaged_record_stops_the_page_and_is_named(acme: Tenant, engine: MemoryEngine) -> None:
     made = acme.append("r", [entries.note(str(number), case="c") for number in range(5)], epoch=1)
     tamper_body(engine, "acme", "r", 3, made[2].body.replace(b"2", b"9", 1))
-    verbs: list[Callable[[], Any]] = [lambda: acme.read("r"), acme.history, lambda: acme.case_history("c")]
+    verbs: list[Callable[[], Any]] = [lambda: acme.read("r"), lambda: acme.case_history("c")]
     for verb in verbs:
         with pytest.raises(Corrupt) as caught:
             verb()
         assert (caught.value.run, caught.value.seq) == ("r", 3)
+    with pytest.raises(Corrupt) as caught:
+        acme.history()
+    assert (caught.value.run, caught.value.seq, caught.value.key) == ("r", 3, tables.number_key("acme", 3))
+    assert [record.arrival for record in acme.history(start=4)] == [4, 5]
     assert [record.seq for record in acme.read("r", limit=2)] == [1, 2]
     assert [record.seq for record in acme.read("r", start=4)] == [4, 5]
 
 
 def test_any_byte_of_any_row_of_a_run_that_changes_is_found_by_reading(acme: Tenant, engine: MemoryEngine) -> None:
-    """The arrival alone stands outside the hash; arrival order finds that."""
+    """The arrival stands outside the hash, and is the row's key."""
     acme.append("r", [entries.note("a"), entries.note("b")], epoch=1)
     for key, value in rows(engine, tables.JOURNAL):
         seq = key[-1]
         for index in range(len(value)):
             tamper(engine, tables.JOURNAL, key, value[:index] + bytes([value[index] ^ 0x10]) + value[index + 1 :])
-            verb: Callable[[], Any] = acme.history if index < 8 else lambda: acme.read("r")
             with pytest.raises(Corrupt) as caught:
-                verb()
+                acme.read("r")
             assert caught.value.run == "r"
             assert caught.value.seq in (seq, seq + 1)
+            with pytest.raises(Corrupt) as caught:
+                acme.history()
+            assert caught.value.run == "r" or caught.value.key == key
         tamper(engine, tables.JOURNAL, key, value)
 
 
 @pytest.mark.parametrize("seq", [1, 2, 3])
 def test_a_missing_record_is_named_and_never_skipped(acme: Tenant, engine: MemoryEngine, seq: int) -> None:
     acme.append("r", [entries.note(str(number), case="c") for number in range(3)], epoch=1)
-    tamper(engine, tables.JOURNAL, tables.record_key("acme", "r", seq), None)
+    tamper(engine, tables.JOURNAL, tables.number_key("acme", seq), None)
     verbs: list[Callable[[], Any]] = [lambda: acme.read("r"), acme.history, lambda: acme.case_history("c")]
     for verb in verbs:
         with pytest.raises(Corrupt):
             verb()
 
 
-def test_a_record_beyond_the_head_is_corrupt(acme: Tenant, engine: MemoryEngine) -> None:
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_record_that_the_tenant_does_not_count_is_corrupt(acme: Tenant, engine: MemoryEngine, reverse: bool) -> None:
     acme.append("r", [entries.note("a"), entries.note("b")], epoch=1)
     value = rows(engine, tables.JOURNAL)[-1][1]
-    for seq in (3, 7, 2**63):
-        key = tables.record_key("acme", "r", seq)
+    for arrival in (0, 3, 7, 2**63):
+        key = tables.number_key("acme", arrival)
         tamper(engine, tables.JOURNAL, key, value)
         with pytest.raises(Corrupt):
-            acme.read("r")
+            acme.history(reverse=reverse)
         tamper(engine, tables.JOURNAL, key, None)
-    assert len(acme.read("r")) == 2
+    assert len(acme.history(reverse=reverse)) == 2
 
 
-def test_a_sound_record_that_the_state_does_not_count_is_corrupt(acme: Tenant, engine: MemoryEngine) -> None:
-    acme.append("r", [entries.note("a")], epoch=1)
-    state = dict(rows(engine, tables.STATE))
-    acme.append("r", [entries.note("b")], epoch=1)
-    for key, value in state.items():
-        tamper(engine, tables.STATE, key, value)
-    with pytest.raises(Corrupt, match="the state counts 1"):
+def test_a_run_of_many_blocks_is_read_from_anywhere(acme: Tenant) -> None:
+    for start in range(0, 200, 50):
+        acme.append("r", [entries.note(str(number), case="c") for number in range(start, start + 50)], epoch=1)
+        acme.append("s", [entries.note("between", case="c")], epoch=1)
+    for start, limit in ((1, 200), (1, 64), (64, 1), (64, 2), (65, 64), (100, 60), (128, 1), (129, 72), (193, 9)):
+        page = acme.read("r", start=start, limit=limit)
+        expected = list(range(start, min(start + limit, 201)))
+        assert [record.seq for record in page] == expected == [int(record.data["text"]) + 1 for record in page]
+    for size in (1, 7, 64, 100, 1000):
+        found = [(record.run, record.seq) for record in in_pages(acme.case_history, "c", size=size)]
+        assert found == [*(("r", seq) for seq in range(1, 201)), *(("s", seq) for seq in range(1, 5))]
+
+
+DAMAGED_BLOCKS = [None, b"", bytes(8 * 64), bytes(8 * 63), b"\xff" * 8 * 64]
+
+
+@pytest.mark.parametrize("damage", DAMAGED_BLOCKS, ids=["gone", "empty", "zeros", "short", "beyond"])
+def test_a_damaged_block_of_arrivals_is_corrupt(acme: Tenant, engine: MemoryEngine, damage: bytes | None) -> None:
+    acme.append("r", [entries.note(str(number), case="c") for number in range(70)], epoch=1)
+    tamper(engine, tables.ARRIVALS, tables.block_key("acme", "r", 0), damage)
+    verbs: list[Callable[[], Any]] = [lambda: acme.read("r"), lambda: acme.case_history("c")]
+    for verb in verbs:
+        with pytest.raises(Corrupt) as caught:
+            verb()
+        assert caught.value.run == "r"
+    assert [record.seq for record in acme.read("r", start=65)] == list(range(65, 71))
+    assert len(acme.history()) == 70
+
+
+def test_arrivals_that_lead_to_another_record_are_corrupt(acme: Tenant, engine: MemoryEngine) -> None:
+    acme.append("r", [entries.note(str(number)) for number in range(70)], epoch=1)
+    key = tables.block_key("acme", "r", 0)
+    value = dict(rows(engine, tables.ARRIVALS))[key]
+    tamper(engine, tables.ARRIVALS, key, value[8:16] + value[:8] + value[16:])
+    with pytest.raises(Corrupt, match="another place"):
         acme.read("r")
 
 
@@ -197,22 +231,22 @@ def test_a_record_that_does_not_follow_its_neighbour_is_corrupt(journal: Journal
     """Behaviour P19: every row hashes right, and the chain is another one."""
     acme = journal.tenant("acme")
     acme.append("r", [entries.note("a"), entries.note("b"), entries.note("q")], epoch=1)
-    key = tables.record_key("acme", "r", 2)
+    key = tables.number_key("acme", 2)
     with engine.snapshot() as snapshot:
         [value] = snapshot.get_many([(tables.JOURNAL, key)])
     row = decode_row(value or b"", "r", 2)
-    for forged in (replace(row, prev=b"p" * 32), replace(row, body=row.body.replace(b"\x61b", b"\x61x"))):
-        forged = replace(forged, hash=chain_hash(forged.prev, forged.body))
+    for forged in (row._replace(prev=b"p" * 32), row._replace(body=row.body.replace(b"\x61b", b"\x61x"))):
+        forged = forged._replace(hash=chain_hash(forged.prev, forged.body))
         tamper(engine, tables.JOURNAL, key, encode_row(forged))
         with pytest.raises(Corrupt, match="does not follow"):
             acme.read("r")
     tamper(engine, tables.JOURNAL, key, value)
-    last = tables.record_key("acme", "r", 3)
+    last = tables.number_key("acme", 3)
     with engine.snapshot() as snapshot:
         [value] = snapshot.get_many([(tables.JOURNAL, last)])
     row = decode_row(value or b"", "r", 3)
-    forged = replace(row, body=row.body.replace(b"\x61q", b"\x61x"))
-    tamper(engine, tables.JOURNAL, last, encode_row(replace(forged, hash=chain_hash(row.prev, forged.body))))
+    forged = row._replace(body=row.body.replace(b"\x61q", b"\x61x"))
+    tamper(engine, tables.JOURNAL, last, encode_row(forged._replace(hash=chain_hash(row.prev, forged.body))))
     with pytest.raises(Corrupt, match="state does not agree"):
         acme.read("r", start=3)
 
@@ -221,8 +255,8 @@ def test_a_record_of_another_run_or_tenant_put_in_its_place_is_corrupt(journal: 
     acme = journal.tenant("acme")
     for tenant, run in (("acme", "a"), ("acme", "b"), ("other", "a")):
         journal.tenant(tenant).append(run, [entries.note("x")], epoch=1)
-    own = tables.record_key("acme", "a", 1)
-    for foreign in (tables.record_key("acme", "b", 1), tables.record_key("other", "a", 1)):
+    own = tables.number_key("acme", 1)
+    for foreign in (tables.number_key("acme", 2), tables.number_key("other", 1)):
         with engine.snapshot() as snapshot:
             [value] = snapshot.get_many([(tables.JOURNAL, foreign)])
         tamper(engine, tables.JOURNAL, own, value)
@@ -252,20 +286,34 @@ def test_a_follower_goes_on_where_it_stood(acme: Tenant) -> None:
     assert [record.run for record in acme.history(start=last + 1)] == ["s"]
 
 
-@pytest.mark.parametrize(
-    "value", [b"", b"r", b"r\0", b"\xff\0" + u64(1), b"r\0" + u64(2), b"s\0" + u64(1), b"r" + u64(1)], ids=repr
-)
-def test_a_damaged_arrival_is_corrupt(acme: Tenant, engine: MemoryEngine, value: bytes) -> None:
-    acme.append("r", [entries.note("a")], epoch=1)
-    tamper(engine, tables.ARRIVALS, tables.number_key("acme", 1), value)
-    with pytest.raises(Corrupt):
-        acme.history()
-
-
-def test_an_arrival_that_names_the_record_of_another_number_is_corrupt(acme: Tenant, engine: MemoryEngine) -> None:
+def test_a_record_under_another_arrival_than_its_own_is_corrupt(acme: Tenant, engine: MemoryEngine) -> None:
     acme.append("r", [entries.note("a"), entries.note("b")], epoch=1)
-    tamper(engine, tables.ARRIVALS, tables.number_key("acme", 1), tables.arrival_value("r", 2))
-    with pytest.raises(Corrupt, match="arrival 1 names it, its row says 2"):
+    value = dict(rows(engine, tables.JOURNAL))[tables.number_key("acme", 2)]
+    tamper(engine, tables.JOURNAL, tables.number_key("acme", 1), value)
+    with pytest.raises(Corrupt, match="stands under arrival 1, its row says 2"):
+        acme.history()
+    tamper(engine, tables.JOURNAL, tables.number_key("acme", 1), None)
+    verbs: list[Callable[[], Any]] = [
+        acme.history,
+        lambda: acme.history(reverse=True),
+        lambda: acme.history(limit=1),
+        lambda: acme.history(start=1, reverse=True),
+    ]
+    for verb in verbs:
+        with pytest.raises(Corrupt, match="missing"):
+            verb()
+    tamper(engine, tables.JOURNAL, tables.number_key("acme", 3), value)  # as many rows as are counted
+    with pytest.raises(Corrupt, match="the record is missing") as caught:
+        acme.history()
+    assert caught.value.key == tables.number_key("acme", 1)
+
+
+def test_a_record_of_another_tenant_in_arrival_order_is_corrupt(acme: Tenant, engine: MemoryEngine) -> None:
+    for tenant in (acme, acme._journal.tenant("other")):
+        tenant.append("r", [entries.note("a")], epoch=1)
+    value = dict(rows(engine, tables.JOURNAL))[tables.number_key("other", 1)]
+    tamper(engine, tables.JOURNAL, tables.number_key("acme", 1), value)
+    with pytest.raises(Corrupt, match="another place"):
         acme.history()
 
 
@@ -304,7 +352,7 @@ def test_a_standing_says_everything_about_a_run(acme: Tenant, clock: ManualClock
 def test_a_damaged_state_row_is_corrupt_wherever_it_is_read(acme: Tenant, engine: MemoryEngine) -> None:
     acme.append("r", [entries.note("a")], epoch=1)
     [(key, value)] = rows(engine, tables.STATE)
-    for damaged in (b"", value[:-1], value + b"x", b"\2" + value[1:]):
+    for damaged in (b"", value[:-1], value + b"x", b"\1" + value[1:]):
         tamper(engine, tables.STATE, key, damaged)
         verbs: list[Callable[[], Any]] = [lambda: acme.standing("r"), acme.runs, acme.recent, lambda: acme.head("r")]
         for verb in verbs:
@@ -459,6 +507,27 @@ def test_recent_runs_stand_exactly_by_their_last_record_whatever_came_before(acm
             assert names(in_pages(acme.recent_from, name, size=size)) == own, f"seed {seed}"
 
 
+def test_the_names_of_an_index_are_each_told_once_with_a_seek_for_each(clock: Any) -> None:
+    engine = Watched(clock=clock)
+    journal = Journal.over(engine, clock=clock)
+    acme = journal.tenant("acme")
+    for number in range(40):
+        name = ("a", "a-b", "aa", "b/c")[number % 4]
+        batch = [entries.admitted(source=f"s{number % 3}", id=str(number), case=name), entries.concluded("failed")]
+        acme.append(f"r{number}", batch, epoch=1)
+    journal.tenant("acmf").append("r", [entries.note("x", case="z")], epoch=1)
+    engine.rows_read = 0
+    assert list(acme.names("case")) == ["a", "a-b", "aa", "b/c"]
+    assert engine.rows_read == 4 + 1  # and the row that says whether the indexes are complete
+    assert list(acme.names("source")) == in_pages(acme.names, "source", size=1) == ["s0", "s1", "s2"]
+    assert list(acme.names("outcome")) == ["failed"]
+    with pytest.raises(InvalidInput):
+        acme.names("activity")
+    tamper(engine, case.TABLE, text("acme") + b"\xff\0", b"")
+    with pytest.raises(Corrupt):
+        acme.names("case")
+
+
 def test_a_case_has_the_records_of_every_run_that_wrote_for_it(acme: Tenant) -> None:
     for run in ("b", "a", "c"):
         acme.append(run, [entries.note("x", case="case/7"), entries.note("y"), entries.note("z", case="case")], epoch=1)
@@ -537,11 +606,13 @@ FOREIGN: dict[str, dict[bytes, bytes]] = {
         source.prefix("acme", "s") + u64(7) + b"a": b"",
     },
     case.TABLE: {
-        case.prefix("acme", "case") + text("nobody") + u64(1): b"",
-        case.prefix("acme", "case") + text("a") + u64(9): b"",
-        case.prefix("acme", "case") + text("a") + u64(2): b"",  # a record of no case
-        case.prefix("acme", "case") + b"\xff\0" + u64(2): b"",
-        case.prefix("acme", "case") + b"x": b"",
+        case.prefix("acme", "case") + text("nobody") + u64(0): u64(1),
+        case.prefix("acme", "case") + text("a") + u64(1): u64(1),
+        case.prefix("acme", "case") + text("a") + u64(0): u64(3),  # the second is a record of no case
+        case.prefix("acme", "case") + text("b") + u64(0): bytes(8),
+        case.prefix("acme", "case") + text("c") + u64(0): u64(1) + b"\0",
+        case.prefix("acme", "case") + b"\xff\0" + u64(2): u64(1),
+        case.prefix("acme", "case") + b"x": u64(1),
     },
 }
 ROWS = [(table, key) for table, found in FOREIGN.items() for key in found]

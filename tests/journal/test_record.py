@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import cbor2
@@ -229,7 +228,7 @@ def test_a_corrupt_row_names_run_and_seq() -> None:
 def test_bytes_are_hashed_before_they_are_parsed() -> None:
     """Behaviour P24: what does not hash is Corrupt for that reason, whatever it says of its version."""
     for body in (b"\xff", cbor2.dumps(body_of(v=99)), cbor2.dumps(5)):
-        row = replace(row_of(body), hash=bytes(32))
+        row = row_of(body)._replace(hash=bytes(32))
         with pytest.raises(Corrupt, match="the hash does not cover"):
             decode_record(row, tenant="acme", run="r", seq=1, upcaster=IdentityUpcaster())
 
@@ -240,7 +239,7 @@ def test_every_single_bit_of_the_hashed_bytes_counts() -> None:
     for index in range(len(body)):
         changed = body[:index] + bytes([body[index] ^ 1]) + body[index + 1 :]
         with pytest.raises(Corrupt, match="the hash does not cover"):
-            decode_record(replace(row, body=changed), tenant="acme", run="r", seq=1, upcaster=IdentityUpcaster())
+            decode_record(row._replace(body=changed), tenant="acme", run="r", seq=1, upcaster=IdentityUpcaster())
 
 
 @pytest.mark.parametrize("version", [2, 255, 2**40])
@@ -348,7 +347,7 @@ def test_a_value_that_is_no_record_is_corrupt(body: Any) -> None:
 
 def test_a_signature_without_a_signer_is_corrupt() -> None:
     """Behaviour A35 as DESIGN has it: signer and signature come together."""
-    row = replace(row_of(cbor2.dumps(body_of(), canonical=True)), signature=bytes(64))
+    row = row_of(cbor2.dumps(body_of(), canonical=True))._replace(signature=bytes(64))
     with pytest.raises(Corrupt, match="do not come together"):
         decode_record(row, tenant="acme", run="r", seq=1, upcaster=IdentityUpcaster())
 

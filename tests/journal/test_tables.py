@@ -30,7 +30,8 @@ def le(*numbers: int) -> bytes:
 def stored(clock: ManualClock) -> dict[str, dict[bytes, bytes]]:
     """A store with a row in every table that appending fills, of one tenant."""
     engine = MemoryEngine(clock=clock)
-    acme = Journal.over(engine, clock=clock, signer=Ed25519Signer(bytes(32))).tenant("acme")
+    journal = Journal.over(engine, clock=clock, signer=Ed25519Signer(bytes(32)), store_origin="example.com/store")
+    acme = journal.tenant("acme")
     lease = acme.acquire("r", owner="w", ttl=10)
     batch = [
         entries.admitted(source="s", id="1", case="c"),
@@ -41,43 +42,51 @@ def stored(clock: ManualClock) -> dict[str, dict[bytes, bytes]]:
     acme.append("r", [entries.suspended(until="1970-01-01T00:00:01Z")], lease=lease)
     acme.request_cancel("r", actor="ann")
     acme.anchor_open()
+    acme.append("long", [entries.note("n")] * 65, epoch=1)
+    journal.store_log.gather()
     return {table: dict(page) for table, page in all_rows(engine).items()}
 
 
 def test_a_key_begins_with_its_tenant_and_ends_in_its_number(stored: dict[str, dict[bytes, bytes]]) -> None:
     keys = {table: sorted(page) for table, page in stored.items()}
-    assert keys[tables.JOURNAL] == [*(b"acme\0r\0" + u64(seq) for seq in (1, 2, 3, 4)), b"acme\0~tenant\0" + u64(1)]
-    assert keys[tables.ARRIVALS] == [b"acme\0" + u64(arrival) for arrival in (1, 2, 3, 4, 5)]
+    assert keys[tables.JOURNAL] == [b"acme\0" + u64(arrival) for arrival in range(1, 71)]
+    assert keys[tables.ARRIVALS] == [b"acme\0long\0" + u64(0)]
     assert keys[tables.LEASES] == [b"acme\0r"]
-    assert keys[tables.STATE] == [b"acme\0r", b"acme\0~tenant"]
+    assert keys[tables.STATE] == [b"acme\0long", b"acme\0r", b"acme\0~tenant"]
     assert keys[tables.EFFECTS] == [b"acme\0r\0" + KEY]
     assert keys[tables.CANCELS] == [b"acme\0r"]
-    assert keys[tables.LEAVES] == [b"acme\0" + u64(0), b"acme\0" + u64(1)]
+    assert keys[tables.LEAVES] == [b"acme\0" + u64(0), b"acme\0" + u64(1), b"~store\0" + u64(0)]
+    assert keys[tables.HEADS] == [b"acme\0" + u64(0)]
     assert keys[tables.POSITIONS] == [b"acme\0r\0" + u64(0)]
     assert keys[tables.NODES] == [
-        b"acme\0" + level + u64(index) for level, index in ((b"\0", 0), (b"\0", 1), (b"\1", 0))
+        *(b"acme\0" + level + u64(index) for level, index in ((b"\0", 0), (b"\0", 1), (b"\1", 0))),
+        b"~store\0\0" + u64(0),
     ]
     assert keys[tables.BATCHES] == [b"acme\0" + u64(1) + number.to_bytes(4) for number in (0, 1)]
     assert keys[tables.BATCHED] == [b"acme\0r\0" + u64(1), b"acme\0~tenant\0" + u64(1)]
-    assert keys[tables.TENANTS] == [b"acme"]
+    assert keys[tables.TENANTS] == [b"acme", b"~store"]
     assert keys[tables.STORE] == [b"store"]
     assert [len(key) for key in keys[tables.ADMISSIONS]] == [5 + 32]
-    assert keys["cases"] == [b"acme\0c\0r\0" + u64(1)]
+    assert keys["cases"] == [b"acme\0c\0r\0" + u64(0)]
     assert keys["outcome"] == [b"acme\0failed\0" + u64(3)]
     assert keys["waiting"] == [b"acme\0" + u64(2**63 + 1_000_000) + b"r"]
-    assert keys["activity"] == [b"acme\0" + u64(0) + b"r"]
+    assert keys["activity"] == [b"acme\0" + u64(0) + run for run in (b"long", b"r")]
     assert keys["source"] == [b"acme\0s\0" + u64(0) + b"r"]
 
 
 def test_a_value_is_these_very_bytes(stored: dict[str, dict[bytes, bytes]], clock: ManualClock) -> None:
-    assert [stored[tables.ARRIVALS][b"acme\0" + u64(number)] for number in (1, 5)] == [
-        b"r\0" + u64(1),
-        b"~tenant\0" + u64(1),
-    ]
+    assert stored[tables.ARRIVALS][b"acme\0long\0" + u64(0)] == b"".join(map(u64, range(6, 70)))
+    assert stored[tables.STATE][b"acme\0long"].endswith(b"Note" + u64(70))
+    assert stored["cases"][b"acme\0c\0r\0" + u64(0)] == u64(1)
     lease = le(1, clock.wall_ms + 10_000, clock.boot_ms + 10_000) + clock.boot_id + b"w"
     assert stored[tables.LEASES][b"acme\0r"] == lease + blake3(b"leases" + b"acme\0r" + lease).digest(8)
     assert stored[tables.EFFECTS][b"acme\0r\0" + KEY] == le(1) + b"\1\1" + le(2, 0)
-    assert stored[tables.TENANTS][b"acme"] == le(5, 2, 0, -1, -1, 1)
+    assert stored[tables.TENANTS][b"acme"] == le(70, 2, 0, -1, -1, 1, 2)
+    assert stored[tables.TENANTS][b"~store"] == le(0, 1, 0, -1, -1, -1, 0)
+    assert stored[tables.HEADS][b"acme\0" + u64(0)] == b""
+    head = stored[tables.LEAVES][b"~store\0" + u64(0)]
+    root = hashlib.sha256(b"\1" + b"".join(stored[tables.NODES][b"acme\0\0" + u64(index)] for index in (0, 1)))
+    assert (head[:24], head[56:]) == (b"sealbook/tenant-head/v1\0", u64(2) + root.digest())
     assert stored[tables.CANCELS][b"acme\0r"] == u64(1)
     assert stored[tables.POSITIONS][b"acme\0r\0" + u64(0)] == b""
     leaf = stored[tables.LEAVES][b"acme\0" + u64(0)]
@@ -115,7 +124,7 @@ def test_one_number_counts_records_and_one_counts_leaves_per_tenant(clock: Manua
         for number in range(count):
             batch = [entries.note("x"), entries.concluded("done")]
             journal.tenant(tenant).append(f"r{number}", batch, epoch=1, seal=True)
-    assert dict(rows(engine, tables.TENANTS)) == {b"a": le(6, 3, 0, -1, -1, -1), b"b": le(2, 1, 0, -1, -1, -1)}
+    assert dict(rows(engine, tables.TENANTS)) == {b"a": le(6, 3, 0, -1, -1, -1, 0), b"b": le(2, 1, 0, -1, -1, -1, 0)}
 
 
 @pytest.mark.parametrize("key", [b"", b"r", b"\0r", b"acme\0", b"acme\0a\0b", b"acme\0\xff"])
@@ -129,7 +138,7 @@ def test_a_key_that_names_no_run_is_a_value_error(key: bytes) -> None:
 )
 def test_a_key_that_names_no_record_is_a_value_error(key: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        tables.split_record_key(key)
+        tables.split_position_key(key)
 
 
 @pytest.mark.parametrize("key", [b"", u64(1), b"\0" + u64(1), b"acme" + u64(1), b"a\0b\0" + u64(1)])
@@ -142,11 +151,10 @@ def test_keys_come_apart_as_they_were_put_together() -> None:
     for run in ("r", "a/b", "é" * 64):
         assert tables.split_run_key(tables.run_key("acme", run)) == ("acme", run)
         for number in (0, 1, 255, 2**63, 2**64 - 1):
-            assert tables.split_record_key(tables.record_key("acme", run, number)) == ("acme", run, number)
+            assert tables.split_position_key(tables.block_key("acme", run, number)) == ("acme", run, number)
             assert tables.split_number_key(tables.number_key("acme", number)) == ("acme", number)
             assert tables.split_batch_key(tables.batch_key("acme", number, 7)) == ("acme", number, 7)
-            assert tables.split_arrival_value(tables.arrival_value(run, number)) == (run, number)
-        assert len(tables.record_key("t" * 64, run, 1)) <= KEY_BYTES_MAX
+        assert len(tables.block_key("t" * 64, run, 1)) <= KEY_BYTES_MAX
 
 
 ROWS: list[Any] = [

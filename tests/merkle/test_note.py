@@ -112,6 +112,21 @@ def test_a_hundred_signature_lines_are_read_and_one_more_is_refused() -> None:
         Note.parse(f"text\n\n{lines}{LINE}\n".encode())
 
 
+def test_a_note_is_as_long_as_its_bytes() -> None:
+    for signers in ((LOG,), (LOG, OTHER)):
+        lines = tuple(sign_text("a\n", signer) for signer in signers) + tuple(
+            SignatureLine("z\N{LATIN SMALL LETTER E WITH ACUTE}", b"abcd", bytes(length)) for length in range(1, 5)
+        )
+        for character in ("a", "\N{EM DASH}"):
+            start = character + "\n"
+            room = NOTE_BYTES_MAX - len(Note(start, lines).encode())
+            longest = Note("a" * room + start, lines)
+            assert len(longest.encode()) == NOTE_BYTES_MAX
+            assert Note.parse(longest.encode()) == longest
+            with pytest.raises(Malformed, match="at most"):
+                Note("a" * (room + 1) + start, lines)
+
+
 def test_a_note_that_is_too_long_is_refused_before_it_is_read() -> None:
     with pytest.raises(Malformed, match="at most"):
         Note.parse(b"\xff" * (NOTE_BYTES_MAX + 1))

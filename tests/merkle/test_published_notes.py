@@ -154,6 +154,7 @@ def test_the_published_cosignature_verifies_its_decoys_do_not_and_ours_is_the_sa
     seed = bytes.fromhex(case["seed_hex"])
     signer = Signer.from_seed("example.org/witness", Algorithm.ED25519_COSIGNATURE, seed)
     other_id, good, other_name, too_long = (SignatureLine.parse(line) for line in case["lines"])
+    assert [text.split()[0] for text in case["expect"]] == ["ignore", "verify,", "ignore", "reject/ignore"]
     assert not other_id.is_of(signer.key)
     assert not other_name.is_of(signer.key)
     [signature] = open_note(Note(case["body"], (other_id, good, other_name)), [signer.key])

@@ -22,6 +22,8 @@ from sealbook.merkle.tiles import (
     entry_bundles,
     hash_tiles,
     parse_path,
+    split_tenant_path,
+    tenant_path,
     tile_reader,
 )
 from sealbook.merkle.tree import Node, added, consistency_proof, inclusion_proof, root
@@ -260,3 +262,15 @@ def test_a_node_beyond_the_size_is_refused(read: Callable[[Sequence[Node]], list
 
 def test_a_full_tile_has_8192_bytes(read: Callable[[Sequence[Node]], list[bytes]]) -> None:
     assert len(encode_tile(HashTile(0, 0), read)) == 8192 == TILE_WIDTH * 32
+
+
+def test_a_tenants_tiles_stand_under_its_tag() -> None:
+    tag = bytes(range(32))
+    path = tenant_path(tag) + HashTile(0, 1).path()
+    assert path == f"tenant/{tag.hex()}/tile/0/001"
+    assert split_tenant_path(path) == (tag, "tile/0/001")
+
+
+@pytest.mark.parametrize("tag", ["", "ab" * 31, "AB" * 32, "ab" * 33, "../" * 22])
+def test_a_path_under_anything_but_a_tag_is_no_tenants(tag: str) -> None:
+    assert split_tenant_path(f"tenant/{tag}/tile/0/001") == (None, f"tenant/{tag}/tile/0/001")

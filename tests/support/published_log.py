@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sealbook.journal import Tenant
+from sealbook.journal import Log
 from sealbook.merkle import tree
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.cosignature import cosign
@@ -32,15 +32,15 @@ def signed_note(checkpoint: Checkpoint, *witnesses: Signer, signer: Signer | Non
     return Note(text, (line, *(cosign(text, at, witness) for witness in witnesses))).encode()
 
 
-def publish(tenant: Tenant, *witnesses: Signer, at: int = SIGNED_AT) -> bytes:
-    """Let the tenant's log as it stands be signed, cosigned and published; the note that it hands out."""
-    signer = log_signer(tenant.origin)
-    kept = tenant.sign_checkpoint(lambda checkpoint, consistent: [sign_text(checkpoint.text(), signer)])
+def publish(log: Log, *witnesses: Signer, at: int = SIGNED_AT, signer: Signer | None = None) -> bytes:
+    """Let the log as it stands be signed, cosigned and published; the note that it hands out."""
+    signer = signer or log_signer(log.origin)
+    kept = log.sign_checkpoint(lambda checkpoint, consistent: [sign_text(checkpoint.text(), signer)])
     text, size = kept.checkpoint.text(), kept.checkpoint.size
     if witnesses:
-        tenant.keep_cosignatures(size, [cosign(text, at, witness) for witness in witnesses])
-    tenant.publish_checkpoint(size)
-    note = tenant.published_checkpoint()
+        log.keep_cosignatures(size, [cosign(text, at, witness) for witness in witnesses])
+    log.publish_checkpoint(size)
+    note = log.published_checkpoint()
     assert note is not None
     return note
 

@@ -1,33 +1,40 @@
 """A program that brings up publishers to be killed: each is a child of this process, which has imported everything.
 
-It has one thread, as whoever forks should. Each line of its input, `<folder> TAB <seed>`, starts a publisher of the log
-in that folder, which prints its process, `promised` when its key has promised a checkpoint that the store does not yet
-keep, and how each of its turns ended; when it is gone, `gone` is printed.
+It has one thread, as whoever forks should. Each line of its input, `<folder> TAB <seed> TAB <mark> TAB <number>`,
+starts a publisher of the log in that folder, which prints its process, a mark whenever it gets to one, and how each of
+its turns ended; when it is gone, `gone` is printed. With a mark it kills itself when it gets there for the n-th time.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 import time
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 
-import httpx2  # noqa: F401  # here, not in each child
+import httpcore2  # noqa: F401  # this and the next here, not in each child
+import httpx2  # noqa: F401
 import trio
-from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: F401
-from publishing_world import BASE
+from cryptography.hazmat.primitives import serialization  # noqa: F401
+from cryptography.hazmat.primitives.asymmetric import ed25519, mldsa  # noqa: F401
+from publishing_world import ANSWERED, ASKING, BASE, GROWING, PROMISED, SIGNED
 
 from sealbook.cli.publishing import policy_file, transport
+from sealbook.cli.publishing.client import Transport
 from sealbook.cli.publishing.daemon import Daemon
 from sealbook.cli.publishing.publisher import Rules, Turn
 from sealbook.cli.publishing.signing import LogSigner
 from sealbook.journal import Journal, entries
+from sealbook.journal.engine import lmdb  # noqa: F401
 from sealbook.journal.keyring import Keyring
 from sealbook.journal.published import Consistent
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.keys import SignatureLine
+from sealbook.merkle.witness import Answer
 
 RUNS_MAX = 3  # sealed between two turns
 
@@ -37,7 +44,8 @@ def main() -> None:
     for line in sys.stdin:
         process = os.fork()
         if process == 0:
-            folder, seed = line.split("\t")
+            folder, seed, mark, number = line.removesuffix("\n").split("\t")
+            marks.fatal, marks.left = mark, int(number)
             try:
                 publish(Path(folder), random.Random(int(seed)))
             except BaseException:
@@ -46,7 +54,30 @@ def main() -> None:
             finally:
                 os._exit(1)
         os.waitpid(process, 0)
-        print("gone", flush=True)
+        say("gone")
+
+
+def say(line: str) -> None:
+    """One line, whole or not at all: whoever says it may be killed at any moment."""
+    os.write(1, f"{line}\n".encode())
+
+
+@dataclass
+class Marks:
+    """Tells how far the publisher has got, and ends it at one of these points."""
+
+    fatal: str = ""
+    left: int = 0
+
+    def reach(self, mark: str) -> None:
+        say(mark)
+        if mark == self.fatal:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+marks = Marks()
 
 
 def publish(folder: Path, chance: random.Random) -> None:
@@ -54,20 +85,20 @@ def publish(folder: Path, chance: random.Random) -> None:
     ring = Keyring(folder / "keys")
     policy = policy_file.required(policy_file.default_path(ring.folder))
     with Journal.open(folder / "store", origin=BASE) as journal:
-        print(os.getpid(), flush=True)
+        say(str(os.getpid()))
 
         async def work() -> None:
             async with transport.http() as http:
                 daemon = Daemon(
-                    journal=journal,
                     ring=ring,
-                    tenants=lambda: ["default"],
+                    logs=lambda: [journal.tenant()],
                     rules=lambda memory: Rules(policy),
-                    transport=http,
+                    transport=telling(http),
                     clock=lambda: int(time.time()),
                     told=told,
                 )
                 while True:
+                    marks.reach(GROWING)
                     grow(journal, chance.randint(1, RUNS_MAX))
                     await daemon.once()
 
@@ -88,16 +119,30 @@ sign = LogSigner.sign
 def sign_and_tell(signer: LogSigner, checkpoint: Checkpoint, consistent: Consistent) -> list[SignatureLine]:
     """Say that something is promised, before the store learns of it: the moment that is hardest to hit."""
     lines = sign(signer, checkpoint, consistent)
-    print("promised", flush=True)
+    marks.reach(PROMISED)
     return lines
 
 
 LogSigner.sign = sign_and_tell  # type: ignore[method-assign,assignment]
 
 
+def telling(http: Transport) -> Transport:
+    """The transport, and word of what goes to a witness and of what came back. What goes there is signed and kept."""
+
+    async def ask(url: str, body: bytes | None) -> Answer:
+        marks.reach(SIGNED)
+        await trio.lowlevel.checkpoint()
+        marks.reach(ASKING)
+        answer = await http(url, body)
+        marks.reach(ANSWERED)
+        return answer
+
+    return ask
+
+
 def told(origin: str, ended: Turn | Exception) -> None:
     """One line for a turn."""
-    print(f"{ended.state.name} {ended.size}" if isinstance(ended, Turn) else f"refused {ended!r}", flush=True)
+    say(f"{ended.state.name} {ended.size}" if isinstance(ended, Turn) else f"refused {ended!r}")
 
 
 if __name__ == "__main__":

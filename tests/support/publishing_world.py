@@ -30,6 +30,10 @@ from sealbook.merkle.witness import (
 NOW = 1_795_939_200  # 2026-11-29T08:00:00Z
 BASE = "example.com/log"
 
+GROWING, PROMISED, SIGNED, ASKING, ANSWERED = MARKS = ("growing", "promised", "signed", "asking", "answered")
+"""How far a publisher that is to be killed has got in its turn: nothing is promised yet; its key has promised what the
+store does not keep as signed; it does; a witness is being asked; it has answered and nothing is kept of that."""
+
 
 def refused(status: int, body: bytes = b"no\n", media_type: str = "text/plain") -> Answer:
     return Answer(status, media_type, body)

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from sealbook.indexes.standing import unpack
-from sealbook.journal import Journal, SealbookError, Tenant, entries, tables
+from sealbook.journal import Journal, SealbookError, entries, tables
 from sealbook.journal.batch import Setting
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Engine, Place, Writes
 from sealbook.journal.entries import EffectKey
+from sealbook.journal.log import Log
 from sealbook.journal.record import (
     Ed25519Signer,
     Row,
@@ -23,7 +24,7 @@ from sealbook.journal.record import (
     encode_row,
 )
 from sealbook.journal.requests import prepare_trusted
-from sealbook.journal.testing import ManualClock
+from sealbook.journal.testing import ManualClock, record_rows
 from sealbook.merkle import tree
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.entry import LeafEntry, LeafType
@@ -66,6 +67,11 @@ def changed(engine: Engine, changes: dict[Place, bytes | None]) -> Iterator[None
         )
 
 
+def record_place(engine: Engine, tenant: str, run: str, seq: int) -> Place:
+    """Where the record stands."""
+    return tables.JOURNAL, record_rows(engine, tenant, run)[seq][0]
+
+
 def flipped(value: bytes, position: int) -> bytes:
     """The value with one bit of one byte changed."""
     return value[:position] + bytes([value[position] ^ 1 << position % 8]) + value[position + 1 :]
@@ -85,12 +91,8 @@ def forge(
     `members` replace those of the envelope, `prev` the hash before, `body` all of the body. State and index rows stay.
     """
     engine = engine_of(journal)
-    chain = [
-        (tables.split_record_key(key)[2], value)
-        for key, value in rows(engine, tables.JOURNAL).items()
-        if key.startswith(tables.record_key(tenant, run, 0)[:-8])
-    ]
-    seq, last = (len(chain) + 1, decode_row(chain[-1][1], run, len(chain)) if chain else None)
+    chain = record_rows(engine, tenant, run)
+    seq, last = (len(chain) + 1, decode_row(chain[len(chain)][1], run, len(chain)) if chain else None)
     counts = tables.TenantRow.decode(tenant, rows(engine, tables.TENANTS).get(tenant.encode()))
     envelope: dict[str, Any] = {
         "v": 1,
@@ -104,13 +106,12 @@ def forge(
     if seq == 1:
         envelope |= {"journal": journal._setting.identity.lineage_id, "salt": bytes(32)}
     prev = members.pop("prev", bytes(32) if last is None else last.hash)
-    body = members.pop("body", None) or encode_body(envelope | members, prepare_trusted(kind, data or {}).data)
+    body = members.pop("body", None) or encode_body(**envelope | members, data=prepare_trusted(kind, data or {}).data)
     row = Row(counts.arrivals + 1, prev, chain_hash(prev, body), None, body)
     change(
         engine,
         {
-            (tables.JOURNAL, tables.record_key(tenant, run, seq)): encode_row(row),
-            (tables.ARRIVALS, tables.number_key(tenant, row.arrival)): tables.arrival_value(run, seq),
+            (tables.JOURNAL, tables.number_key(tenant, row.arrival)): encode_row(row),
             (tables.TENANTS, tenant.encode()): counts._replace(arrivals=row.arrival).encode(),
         },
     )
@@ -122,7 +123,7 @@ def forge_leaf(journal: Journal, tenant: str, run: str, kind: LeafType, seq: int
     engine = engine_of(journal)
     counts = tables.TenantRow.decode(tenant, rows(engine, tables.TENANTS)[tenant.encode()])
     state = unpack(tenant, run, rows(engine, tables.STATE)[tables.run_key(tenant, run)])
-    head = decode_row(rows(engine, tables.JOURNAL)[tables.record_key(tenant, run, seq)], run, seq).hash
+    head = decode_row(record_rows(engine, tenant, run)[seq][1], run, seq).hash
     entry, index = LeafEntry(kind, state.run_tag, seq, head), counts.leaves
     nodes = rows(engine, tables.NODES)
     added = tree.added(index, [entry.hash()], lambda wanted: [nodes[tables.node_place(tenant, n)[1]] for n in wanted])
@@ -143,10 +144,10 @@ def forge_leaf(journal: Journal, tenant: str, run: str, kind: LeafType, seq: int
 
 
 def rich_store(engine: Engine | None = None) -> Journal:
-    """A small store in which every table has rows and every kind of run occurs."""
+    """A small store in which every kind of run occurs, and every table but `arrivals` has rows (see `long_store`)."""
     clock = ManualClock()
     engine = engine or MemoryEngine(clock=clock)
-    journal = Journal.over(engine, clock=clock)
+    journal = Journal.over(engine, clock=clock, store_origin="example.com/store")
     signing = journal_over(engine, journal, Ed25519Signer(bytes(range(32))))
     acme, beta = journal.tenant("acme"), journal.tenant("beta")
 
@@ -181,9 +182,23 @@ def rich_store(engine: Engine | None = None) -> Journal:
     third = journal.tenant("third")
     third.append("r", [entries.note("n")], epoch=1)
     third.anchor("r")
+    journal.store_log.gather()
     third.anchor_open()
+    journal.store_log.gather()
     last = signed_by_nobody(Checkpoint(third.origin, 7, bytes(range(32))))
     third.adopt_log("elsewhere", last, actor="ops", reason="restored")
+    journal.store_log.gather()
+    sign_as_it_stands(journal.store_log)
+    return journal
+
+
+def long_store() -> Journal:
+    """A store with a run that is longer than a block, beside another one."""
+    journal = Journal.in_memory(clock=ManualClock())
+    acme = journal.tenant("acme")
+    for number in (20, 30, 16):
+        acme.append("long", [entries.note("n", case="c" if index % 3 else None) for index in range(number)], epoch=1)
+        acme.append("short", [entries.note("between", case="c")], epoch=1)
     return journal
 
 
@@ -193,11 +208,11 @@ def signed_by_nobody(checkpoint: Checkpoint) -> bytes:
     return Note(checkpoint.text(), (sign_text(checkpoint.text(), signer),)).encode()
 
 
-def sign_as_it_stands(tenant: Tenant) -> None:
-    """Sign and publish the tenant's checkpoint with a key that nobody guards."""
-    signer = LogSigner.from_seed(tenant.origin, Algorithm.ED25519, bytes(range(32)))
-    kept = tenant.sign_checkpoint(lambda checkpoint, consistent: [sign_text(checkpoint.text(), signer)])
-    tenant.publish_checkpoint(kept.checkpoint.size)
+def sign_as_it_stands(log: Log) -> None:
+    """Sign and publish the log's checkpoint with a key that nobody guards."""
+    signer = LogSigner.from_seed(log.origin, Algorithm.ED25519, bytes(range(32)))
+    kept = log.sign_checkpoint(lambda checkpoint, consistent: [sign_text(checkpoint.text(), signer)])
+    log.publish_checkpoint(kept.checkpoint.size)
 
 
 VERBS = ("append", "append-next", "conclude", "acquire", "force", "cancel", "seal", "anchor", "anchor-open")

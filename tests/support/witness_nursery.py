@@ -1,26 +1,37 @@
 """A program that brings up witnesses to be killed: each is a child of this process, which has imported everything.
 
 It has one thread, as whoever forks should: a lock that another thread holds stays locked in the child for ever, and
-OpenSSL takes some even while a thread of its ends. Each line of its input, `<keys> TAB <state> TAB <logs>`, starts a
-witness, which prints its process and port; when that is gone, `gone` is printed.
+OpenSSL takes some even while a thread of its ends. Each line of its input, `<keys> TAB <state> TAB <logs> TAB <mark>
+TAB <number>`, starts a witness, which prints its process and port, and a mark whenever it gets to one; when it is gone,
+`gone` is printed. With a mark it kills itself when it gets there for the n-th time.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import structlog
 import trio
-from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: F401  # here, not in each child
-from witness_world import NAME
+from cryptography.hazmat.primitives import serialization  # noqa: F401  # this and the next here, not in each child
+from cryptography.hazmat.primitives.asymmetric import ed25519, mldsa  # noqa: F401
+from witness_world import ANSWERED, COMMITTED, DECIDED, NAME, RECEIVED
 
+from sealbook.cli.listening import listening
 from sealbook.cli.witness.binding import open_state
 from sealbook.cli.witness.cosigner import Cosigner
 from sealbook.cli.witness.loglist import LogFile
-from sealbook.cli.witness.server import Server, listening
+from sealbook.cli.witness.server import Server
+from sealbook.cli.witness.state import Decision, StateStore
+from sealbook.journal.engine import lmdb  # noqa: F401
+from sealbook.journal.engine.port import Applied, Engine, Moment, Retry, Snapshot, Unknown, Work, Writes
 from sealbook.journal.keyring import Keyring
+from sealbook.merkle.witness import Submission
 
 
 def main() -> None:
@@ -29,24 +40,79 @@ def main() -> None:
     for line in sys.stdin:
         process = os.fork()
         if process == 0:
+            keys, state, logs, mark, number = line.removesuffix("\n").split("\t")
+            marks.fatal, marks.left = mark, int(number)
             try:
-                serve(*line.removesuffix("\n").split("\t"))
+                serve(keys, state, logs)
             except BaseException:
                 traceback.print_exc()
                 sys.stderr.flush()
             finally:
                 os._exit(1)
         os.waitpid(process, 0)
-        print("gone", flush=True)
+        say("gone")
+
+
+def say(line: str) -> None:
+    """One line, whole or not at all: whoever says it may be killed at any moment."""
+    os.write(1, f"{line}\n".encode())
+
+
+@dataclass
+class Marks:
+    """Tells how far the witness has got, and ends it at one of these points."""
+
+    fatal: str = ""
+    left: int = 0
+
+    def reach(self, mark: str) -> None:
+        say(mark)
+        if mark == self.fatal:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+marks = Marks()
+
+
+class Telling:
+    """The engine, and word of its transactions: what was decided, and that it is durable."""
+
+    def __init__(self, inner: Engine) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def write(self, work: Work) -> Applied | Retry | Unknown:
+        def decided(snapshot: Snapshot, moment: Moment) -> tuple[Writes, Any]:
+            found = work(snapshot, moment)
+            marks.reach(DECIDED)
+            return found
+
+        written = self._inner.write(decided)
+        marks.reach(COMMITTED)
+        return written
+
+
+class TellingState(StateStore):
+    """The state, and word of what is asked of it and of what will be answered."""
+
+    def decide(self, submissions: Sequence[Submission]) -> list[Decision]:
+        marks.reach(RECEIVED)
+        decisions = super().decide(submissions)
+        marks.reach(ANSWERED)
+        return decisions
 
 
 def serve(keys: str, state: str, logs: str) -> None:
     """Serve until killed."""
     cosigner = Cosigner.of_ring(Keyring(keys), NAME)
     with open_state(state, cosigner) as opened:
-        server = Server(opened, LogFile(logs, cosigner.signers))
+        server = Server(TellingState(Telling(opened._engine), cosigner), LogFile(logs, cosigner.signers))
         listener = listening("127.0.0.1", 0)
-        print(os.getpid(), listener.getsockname()[1], flush=True)
+        say(f"{os.getpid()} {listener.getsockname()[1]}")
         trio.run(server.serve, listener, trio.sleep_forever)
 
 

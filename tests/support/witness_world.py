@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +28,10 @@ LATTICE = Signer.from_seed(NAME, Algorithm.MLDSA44_COSIGNATURE, b"\x04" * 32)
 STRANGER = Signer.from_seed(ORIGIN, Algorithm.ED25519, b"\x09" * 32)
 SHARED_LEAVES = 5  # of a log and its fork
 LEAVES = 40
+
+RECEIVED, DECIDED, COMMITTED, ANSWERED = MARKS = ("received", "decided", "committed", "answered")
+"""How far a witness that is to be killed has got: requests are read; they are decided and not durable; they are durable
+and nobody knows that the key has signed; their answers are about to leave or have left."""
 
 
 class GrowingLog:
@@ -118,7 +124,8 @@ def served(state: StateStore, log_file: LogFile, clock: Clock, **limits: float) 
     """The port where this witness is served."""
     import trio
 
-    from sealbook.cli.witness.server import Server, listening
+    from sealbook.cli.listening import listening
+    from sealbook.cli.witness.server import Server
 
     server = Server(state, log_file, clock, **limits)
     listener = listening("127.0.0.1", 0)
@@ -141,3 +148,9 @@ def served(state: StateStore, log_file: LogFile, clock: Clock, **limits: float) 
         stopping[0]()
         thread.join(20)
         assert not thread.is_alive(), "the server stops"
+
+
+def kill(process: int) -> None:
+    """End it, if it has not ended."""
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)

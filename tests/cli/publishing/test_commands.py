@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,12 +23,15 @@ from click.testing import CliRunner, Result
 from witness_world import served
 
 from sealbook.cli.main import cli
+from sealbook.cli.publishing.signing import LogSigner
 from sealbook.cli.witness.cosigner import Cosigner
 from sealbook.cli.witness.loglist import LogFile
 from sealbook.cli.witness.state import StateStore
 from sealbook.journal import Journal, entries
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.memory import MemoryEngine
+from sealbook.journal.keyring import Keyring
+from sealbook.merkle.entry import LeafEntry, adopted_leaf
 from sealbook.merkle.keys import Algorithm, Signer, VerifierKey
 from sealbook.merkle.note import Note, open_checkpoint
 from sealbook.merkle.policy import Policy
@@ -187,6 +191,32 @@ def test_yesterday_s_store_is_refused_and_the_size_named(place: Place) -> None:
     assert (result.exit_code, "size 4 had been signed" in result.stderr) == (5, True)
 
 
+def test_a_log_goes_on_from_what_its_keys_have_promised_last(place: Place) -> None:
+    """The size was promised and its signature never came: no note of it exists anywhere."""
+    place.ok("--tenant", "default", "log", "publish", "--once")
+    yesterday = shutil.copytree(place.store, place.folder / "copy")
+    place.grow(2)
+    with Journal.open(place.store, origin=BASE) as journal:
+        promised = journal.tenant().checkpoint()
+    LogSigner(Keyring(place.keys), BASE).sign(promised, lambda published: True)
+    published = place.folder / "last.txt"
+    with Journal.open(place.store, origin=BASE) as journal:
+        published.write_bytes(journal.tenant().published_checkpoint() or b"")
+    shutil.rmtree(place.store)
+    yesterday.rename(place.store)
+    adopt = ("--tenant", "default", "log", "adopt", "--new-origin", "elsewhere", "--actor", "ada")
+    refused = place.run(*adopt, "--old-checkpoint", str(published))
+    assert refused.exit_code == 5 and "has signed size 4, which is taken where none is named" in refused.stderr
+    assert place.ok(*adopt) == f"elsewhere: 3 leaves, goes on from {BASE} at size 4\n"
+    with Journal.open(place.store, origin=BASE) as journal:
+        first = LeafEntry.decode(journal.tenant().leaf_entries(0, 1)[0])
+    assert first == adopted_leaf(BASE, 4, promised.root)
+    place.ok("--tenant", "default", "keys", "gen", "--log")
+    assert "elsewhere: size 3 is published" in place.ok("--tenant", "default", "log", "publish")
+    never = place.run(*adopt[:2], "log", "adopt", "--new-origin", "third", "--actor", "ada", "--keys", "none")
+    assert never.exit_code == 2 and "no key in none has signed a checkpoint of elsewhere" in never.stderr
+
+
 # --- publishing -----------------------------------------------------------------------------------------------------
 
 
@@ -270,11 +300,36 @@ def test_a_witness_that_contradicts_the_log_stops_it_until_it_is_resolved(place:
     assert charge["kind"] == "WENT_BACKWARDS"
     assert json.loads(Path(charge["evidence"]).read_text())["origin"] == BASE
     assert found["published"] == 2
-    result = place.run("witness", "status")
-    assert (result.exit_code, "STOPPED" in result.stdout) == (3, True)
+    result = place.run("--tenant", "default", "witness", "status")
+    assert result.exit_code == 3
+    shown = [line.split() for line in result.stdout.splitlines()]
+    assert [words[0] for words in shown[:4]] == ["tenant", "origin", "STOPPED", f"{other.url}:"]
+    assert ["quorum", "met", "at", "size", "2"] in shown
     place.ok("witness", "resolve")
     assert place.run("witness", "resolve").exit_code == 4
     assert f"{BASE}: size 3 is published, cosigned by w1" in place.ok("--tenant", "default", "log", "publish")
+
+
+def test_69_of_two_copies_that_went_on_differently_the_witness_cosigns_one(place: Place, start: Start) -> None:
+    """The second is refused, and two signed checkpoints of one size are the evidence."""
+    w1 = start("w1")
+    place.ok("witness", "add", w1.name, w1.key, w1.url)
+    place.ok("log", "publish")
+    copy = Place(place.folder / "copy")
+    for name in ("s", "keys"):
+        shutil.copytree(place.folder / name, copy.folder / name)
+    for each in (place, copy):
+        each.grow()  # a run with a salt of its own
+        each.ok("--tenant", "default", "log", "checkpoint", "--sign")
+    assert f"{BASE}: size 3 is published, cosigned by w1" in place.ok("--tenant", "default", "log", "publish")
+    assert copy.run("--tenant", "default", "log", "publish").exit_code == 3
+    (charge,) = copy.status(code=3)["stopped"]["charges"]
+    assert charge["kind"] == "PROOF_REFUSED"
+    evidence = json.loads(Path(charge["evidence"]).read_text())
+    notes = [b64decode(evidence[name]) for name in ("held", "served")]
+    one, other = (open_checkpoint(note, origin=BASE, log_keys=place.log_keys()).checkpoint for note in notes)
+    assert (one.size, other.size) == (3, 3)
+    assert one.root != other.root
 
 
 def checked(text: str) -> str:
@@ -314,6 +369,41 @@ def test_a_passphrase_opens_the_logs_keys(tmp_path: Path) -> None:
     place.ok("keys", "gen", "--log", "--protect", "--passphrase-file", str(secret))
     assert place.run("log", "publish").exit_code == 5
     assert "is published" in place.ok("log", "publish", "--passphrase-file", str(secret))
+
+
+def test_what_a_witness_says_is_shown_as_text(place: Place, start: Start) -> None:
+    w1 = start("w1")
+    place.ok("witness", "add", w1.name, w1.key, w1.url)
+    place.ok("keys", "rotate", BASE)  # the witness knows the old key alone
+    place.ok("keys", "rotate", BASE, "--finish")
+    refused = place.run("--tenant", "default", "log", "publish")
+    assert refused.exit_code == 5
+    assert f'{BASE}: w1: 403: "no known key signed the note: ' in refused.stderr
+    assert '403: "no known key' in place.ok("--tenant", "default", "witness", "status")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+@pytest.mark.parametrize(
+    ("args", "done"),
+    [
+        (("log", "publish"), "what was published stands"),
+        (("log", "checkpoint", "--sign"), f"size 2 of {BASE} is signed and kept"),
+        (("keys", "rotate", BASE), " stands in the ring"),
+        (("keys", "gen", "--record", "worker"), " stands in the ring"),
+    ],
+    ids=" ".join,
+)
+def test_an_output_that_fails_says_what_stands_nevertheless(place: Place, args: tuple[str, ...], done: str) -> None:
+    needed()
+    command = [sys.executable, "-P", "-m", "sealbook.cli", "--tenant", "default", *args]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SEALBOOK_")}
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment | place.environment, check=False
+        )
+    assert result.returncode == 6
+    assert f"{done}, but the output cannot be written: No space left on device" in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 # --- the daemon -----------------------------------------------------------------------------------------------------
@@ -380,6 +470,7 @@ def test_the_witnesses_are_listed(place: Place) -> None:
         (("log", "publish", "--policy", "missing.txt"), 4, "missing.txt"),
         (("witness", "submit"), 4, "no policy"),
         (("witness", "list"), 4, "no policy"),
+        (("witness", "status", "--policy", "missing.txt"), 4, "missing.txt"),
         (("witness", "resolve"), 4, "no stop of publishing"),
         (("witness", "add", "w", "nonsense", "https://w.example"), 5, "policy"),
         (("witness", "add", "w", str(DEAD.key), "w.example"), 5, "URL"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from publishing_world import witness
 from witness_world import GrowingLog
 
 from sealbook.cli.publishing import policy_file
-from sealbook.cli.publishing.policy_file import add_witness, addresses, for_verifiers
+from sealbook.cli.publishing.policy_file import PolicyRefused, add_witness, addresses, for_verifiers
 from sealbook.journal import InvalidInput, NotFound
 from sealbook.merkle.policy import Policy
 
@@ -104,9 +105,9 @@ def test_what_would_break_the_policy_changes_nothing(tmp_path: Path) -> None:
     add(path, "w1")
     before = path.read_bytes()
     for key, threshold in ((KEYS["w1"][0], None), ("no+key", None), (str(LOG.signer.key), None), (KEYS["w2"][0], "3")):
-        with pytest.raises(InvalidInput):
+        with pytest.raises(PolicyRefused):
             add_witness(path, "w9", key, "https://w9.example", threshold=threshold, optional=False)
-    with pytest.raises(InvalidInput):  # the name is taken
+    with pytest.raises(PolicyRefused):  # the name is taken
         add_witness(path, "w1", KEYS["w2"][0], "https://w2.example", threshold=None, optional=False)
     assert path.read_bytes() == before
 
@@ -136,7 +137,7 @@ def test_verifiers_get_the_log_s_keys_and_nobody_else_s(tmp_path: Path) -> None:
 def test_a_file_that_is_no_policy_is_refused_by_its_line(tmp_path: Path) -> None:
     path = tmp_path / "policy"
     path.write_text("quorum none\nwhat is this\n")
-    with pytest.raises(InvalidInput, match="policy line 2"):
+    with pytest.raises(PolicyRefused, match=f"^{re.escape(str(path))}: policy line 2"):
         policy_file.read(path)
 
 

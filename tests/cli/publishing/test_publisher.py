@@ -187,6 +187,18 @@ def test_an_idle_log_is_cosigned_anew_when_the_cosignature_is_old(world: World) 
     assert (w1.requests[-1].old_size, w1.requests[-1].proof) == (3, ())
 
 
+def test_runs_go_on_while_a_witness_is_asked(world: World) -> None:
+    w1 = world.witness("w1")
+
+    async def slow(body: bytes) -> Answer:
+        world.grow(2)  # before it has answered
+        return w1.decide(body)
+
+    w1.script = slow
+    done = turn(world.publisher(w1), rules(policy(w1, quorum=1)))
+    assert (done.state, done.size, world.tenant.checkpoint().size) == (State.PUBLISHED, 3, 5)
+
+
 def test_a_witness_that_failed_is_left_alone_for_ever_longer_and_nobody_else_is(world: World) -> None:
     w1, w2 = world.witness("w1"), world.witness("w2")
     w2.down = True
@@ -304,7 +316,7 @@ def cut_off(world: World, checkpoint: Checkpoint) -> None:
 
 
 @pytest.mark.parametrize("witnessed", [True, False])
-def test_a_signing_that_was_cut_off_is_overtaken_by_the_next(world: World, witnessed: bool) -> None:
+def test_a_signing_that_was_cut_off_is_gone_on_with(world: World, witnessed: bool) -> None:
     w1 = world.witness("w1")
     found = rules(policy(w1, quorum=1)) if witnessed else rules(NOBODY)
     turn(world.publisher(w1), found)
@@ -312,10 +324,18 @@ def test_a_signing_that_was_cut_off_is_overtaken_by_the_next(world: World, witne
     cut_off(world, world.tenant.checkpoint())
     world.grow(2)
     done = turn(world.publisher(w1), found)
-    assert (done.state, done.size, world.tenant.published_sizes(0)) == (State.PUBLISHED, 6, [3, 6])
+    assert (done.state, done.size, world.tenant.published_sizes(0)) == (State.PUBLISHED, 6, [3, 4, 6])
 
 
-def test_a_signing_that_was_cut_off_is_overtaken_by_the_next_key(world: World) -> None:
+def test_a_first_signing_that_was_cut_off_is_gone_on_with(world: World) -> None:
+    w1 = world.witness("w1")
+    cut_off(world, world.tenant.checkpoint())
+    world.grow(2)
+    done = turn(world.publisher(w1), rules(policy(w1, quorum=1)))
+    assert (done.state, world.tenant.published_sizes(0)) == (State.PUBLISHED, [3, 5])
+
+
+def test_a_signing_that_was_cut_off_is_gone_on_with_by_the_next_key(world: World) -> None:
     w1 = world.witness("w1")
     found = rules(policy(w1, quorum=1))
     turn(world.publisher(w1), found)
@@ -325,6 +345,39 @@ def test_a_signing_that_was_cut_off_is_overtaken_by_the_next_key(world: World) -
     world.ring.rotate(BASE, created=1)
     world.ring.finish_rotation(BASE)
     w1.log = world.trusted
+    assert turn(world.publisher(w1), found).state is State.PUBLISHED
+    assert world.tenant.published_sizes(0) == [3, 4, 6]
+
+
+def test_after_a_signing_that_was_cut_off_the_next_key_signs_nothing_new_before_the_witnesses_have_answered(
+    world: World,
+) -> None:
+    w1 = world.witness("w1")
+    found = rules(policy(w1, quorum=1), patient=False)
+    turn(world.publisher(w1), found)
+    world.grow(1)
+    cut_off(world, world.tenant.checkpoint())
+    world.grow(2)
+    world.ring.rotate(BASE, created=1)
+    world.ring.finish_rotation(BASE)
+    w1.log, w1.down = world.trusted, True
+    done = turn(world.publisher(w1), found)
+    assert (done.state, done.size, done.unsigned) == (State.WAITING, 4, 6)
+    assert signed_size(world) == 4, "which the key before had promised"
+    assert [promise.size for promise in LogSigner(world.ring, BASE).promises()] == [4, 4]
+
+
+def test_a_key_that_remembers_less_than_the_store_signs_on_beside_it(world: World) -> None:
+    w1 = world.witness("w1")
+    found = rules(policy(w1, quorum=1))
+    turn(world.publisher(w1), found)
+    before = {path: path.read_bytes() for path in world.ring.folder.glob("*/*") if path.is_file()}
+    world.grow(2)
+    turn(world.publisher(w1), found)
+    world.grow(1)
+    for path, data in before.items():
+        path.write_bytes(data)
+    assert [promise.size for promise in LogSigner(world.ring, BASE).promises()] == [3]
     assert (turn(world.publisher(w1), found).state, world.published()) == (State.PUBLISHED, 6)
 
 

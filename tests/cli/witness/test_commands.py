@@ -135,6 +135,35 @@ def test_a_witness_without_its_state_refuses_to_start(witness: Witness, run: Run
         assert "has signed" in refused.stderr
 
 
+def test_a_log_that_was_never_cosigned_is_named_as_such_when_it_is_disabled(
+    witness: Witness, run: Run, log: GrowingLog
+) -> None:
+    state = str(witness.folder / "state")
+    with witness.process() as (_, port):
+        assert posted(port, log.request(0, 3)).status == 200
+    known, mistyped = (run("witness", "disable", name, "--state", state) for name in (ORIGIN, f"{ORIGIN}s"))
+    assert (known.exit_code, known.stderr) == (0, "")
+    assert (mistyped.exit_code, mistyped.stderr) == (
+        0,
+        f"sealbook: {ORIGIN}s: no checkpoint of it was cosigned so far\n",
+    )
+
+
+def test_a_first_checkpoint_or_a_folder_that_is_not_there_is_said_in_a_line(witness: Witness, run: Run) -> None:
+    pinned = witness.folder / "pinned"
+    pinned.write_text("no checkpoint\n")
+    refused = run(*witness.args("--initial", str(pinned)))
+    assert refused.exit_code == 5
+    assert str(pinned) in refused.stderr and len(refused.stderr.splitlines()) == 1
+    args = [
+        str(witness.folder / "nowhere" / "state") if arg == str(witness.folder / "state") else arg
+        for arg in witness.args()
+    ]
+    missing = run(*args)
+    assert missing.exit_code == 6
+    assert "nowhere does not exist" in missing.stderr and "sealbook init" not in missing.stderr
+
+
 def test_a_bad_list_and_a_bad_address_are_refused(witness: Witness, run: Run) -> None:
     assert run(*witness.args("--listen", "here")).exit_code == 2
     (witness.folder / "logs.txt").write_text("logs/v1\n")

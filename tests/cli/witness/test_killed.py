@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import pytest
 import witness_world
-from witness_world import LEAVES, NAME, SHARED_LEAVES, GrowingLog, asked
+from witness_world import LEAVES, MARKS, NAME, SHARED_LEAVES, GrowingLog, asked
 
 from sealbook.cli.witness.binding import read_state
 from sealbook.journal.keyring import Keyring, Purpose
@@ -25,11 +26,23 @@ from sealbook.merkle.keys import VerifierKey
 from sealbook.merkle.note import open_checkpoint, parse_lines, verify_line
 from sealbook.merkle.witness import origin_key
 
+pytestmark = pytest.mark.slow
+
 SEED = 20261129
-KILLS = 30
+KILLS = 300
 KILLS_PER_LOG = 3
-REQUESTS_MAX = 25  # sent to a server before it is killed
+KILLS_PER_PHASE_MIN = 15
+REQUESTS_MAX = 16  # sent to a server before it is killed
+AIMED_MAX = 8  # times that a server gets to the mark at which it is killed, where it is
 HASHES_MAX = 2000  # about a millisecond between the last of them and the kill
+
+
+@dataclass
+class Life:
+    """The last mark that a witness got to, and the clients that it had."""
+
+    mark: str = ""
+    clients: list[Client] = field(default_factory=list)
 
 
 @dataclass
@@ -45,20 +58,22 @@ class Place:
         return self.folder / "state"
 
     @contextmanager
-    def served(self) -> Iterator[tuple[int, int]]:
-        """The witness's process and its port."""
+    def served(self, life: Life, mark: str, passes: int) -> Iterator[tuple[int, int]]:
+        """The witness's process and its port; it is gone at the end."""
         assert self.nursery.stdin is not None and self.nursery.stdout is not None
-        self.nursery.stdin.write(f"{self.folder / 'keys'}\t{self.state}\t{self.folder / 'logs.txt'}\n")
+        words = (self.folder / "keys", self.state, self.folder / "logs.txt", mark, passes)
+        self.nursery.stdin.write("\t".join(map(str, words)) + "\n")
         self.nursery.stdin.flush()
         told = self.nursery.stdout.readline()
-        assert told != "gone\n", "the witness starts on the state that the last kill left"
+        assert told.rstrip("\n") not in ("", "gone"), "the witness starts on the state that the last kill left"
         process, port = map(int, told.split())
         try:
             yield process, port
         finally:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-            assert self.nursery.stdout.readline() == "gone\n"
+            while (word := self.nursery.stdout.readline().rstrip("\n")) not in ("gone", ""):
+                life.mark = word
 
 
 @dataclass
@@ -99,7 +114,10 @@ def place(tmp_path: Path) -> Iterator[Place]:
     key = Keyring(tmp_path / "keys").generate(Purpose.WITNESS, NAME, created=0)
     command, pipe = [sys.executable, witness_world.__file__.replace("_world", "_nursery")], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as nursery:
-        yield Place(tmp_path, key.verifier, nursery)
+        try:
+            yield Place(tmp_path, key.verifier, nursery)
+        finally:
+            nursery.kill()
 
 
 def branches(number: int) -> tuple[GrowingLog, GrowingLog]:
@@ -107,56 +125,84 @@ def branches(number: int) -> tuple[GrowingLog, GrowingLog]:
     return GrowingLog(origin, seed=number + 1), GrowingLog(origin, seed=number + 1, forked=True)
 
 
-def run_and_kill(place: Place, trees: tuple[GrowingLog, GrowingLog], chance: random.Random) -> list[Client]:
-    """Two clients, each with a branch of its own, until the server is killed under them."""
+def run_and_kill(
+    place: Place,
+    trees: tuple[GrowingLog, GrowingLog],
+    chance: random.Random,
+    *,
+    requests: int = 0,
+    mark: str = "",
+    passes: int = 0,
+) -> Life:
+    """Two clients, each with a branch of its own, until the server is killed under them: after so many requests or a
+    bit later, or else at that mark."""
     sent = threading.Semaphore(0)
-    with place.served() as (process, port):
-        clients = [Client(tree, port, random.Random(chance.random()), sent) for tree in trees]
-        threads = [threading.Thread(target=client.run) for client in clients]
+    life = Life()
+    with place.served(life, mark, passes) as (process, port):
+        life.clients = [Client(tree, port, random.Random(chance.random()), sent) for tree in trees]
+        threads = [threading.Thread(target=client.run) for client in life.clients]
         for thread in threads:
             thread.start()
-        for _ in range(chance.randrange(1, REQUESTS_MAX)):
+        for _ in range(requests):
             assert sent.acquire(timeout=20)
-        for _ in range(chance.randrange(HASHES_MAX)):
+        for _ in range(chance.randrange(HASHES_MAX) if requests else 0):
             hashlib.sha256(b"").digest()
-        os.kill(process, signal.SIGKILL)
+        if requests:
+            os.kill(process, signal.SIGKILL)
         for thread in threads:
             thread.join(30)
             assert not thread.is_alive()
-    return clients
+    return life
+
+
+def remembered(place: Place, origin: str, key: VerifierKey) -> tuple[int, bytes] | None:
+    """Size and root of what the state says was cosigned last."""
+    with read_state(place.state) as state:
+        note = state.note(origin_key(origin))
+    if note is None:
+        return None
+    kept = open_checkpoint(note, origin=origin, log_keys=[key], cosigner_keys=[place.key])
+    assert len(kept.cosignatures) == 1
+    return kept.checkpoint.size, kept.checkpoint.root
 
 
 def test_no_kill_leaves_two_histories_cosigned_or_an_answer_forgotten(place: Place) -> None:
     print(f"seed {SEED}")
     chance = random.Random(SEED)
     logs = [branches(number) for number in range(KILLS // KILLS_PER_LOG)]
-    (place.folder / "logs.txt").write_text("logs/v0\n" + "".join(tree.entry() for tree, _ in logs))
-    answers = 0
+    answers, phases = 0, Counter[str]()
+    last: dict[str, tuple[int, bytes] | None] = {}
     for trees in logs:
+        origin, key = trees[0].origin, trees[0].signer.key
+        (place.folder / "logs.txt").write_text("logs/v0\n" + trees[0].entry())
         cosigned: set[tuple[int, bytes]] = set()  # size and root
         for _ in range(KILLS_PER_LOG):
-            clients = run_and_kill(place, trees, chance)
-            for client in clients:
+            if chance.random() < 0.5:
+                life = run_and_kill(place, trees, chance, requests=chance.randrange(1, REQUESTS_MAX))
+            else:
+                mark = chance.choice(MARKS)
+                life = run_and_kill(place, trees, chance, mark=mark, passes=chance.randrange(1, AIMED_MAX))
+                assert life.mark == mark
+            phases[life.mark] += 1
+            for client in life.clients:
                 assert client.unexpected == []
                 for size, lines in client.answered:
                     (line,) = parse_lines(lines.decode())
                     verify_line(place.key, client.tree.checkpoint(size).text(), line)
                     cosigned.add((size, client.tree.checkpoint(size).root))
                 answers += len(client.answered)
-            with read_state(place.state) as state:
-                note = state.note(origin_key(trees[0].origin))
-            if note is None:
+            last[origin] = held = remembered(place, origin, key)
+            if held is None:
                 assert cosigned == set()
                 continue
-            kept = open_checkpoint(
-                note, origin=trees[0].origin, log_keys=[trees[0].signer.key], cosigner_keys=[place.key]
-            )
-            assert len(kept.cosignatures) == 1
-            cosigned.add((kept.checkpoint.size, kept.checkpoint.root))
-            assert kept.checkpoint.size == max(size for size, _ in cosigned), "what was answered is remembered"
+            cosigned.add(held)
+            assert held[0] == max(size for size, _ in cosigned), "what was answered is remembered"
         one_history = [
             all(root == tree.checkpoint(size).root for size, root in cosigned if size > SHARED_LEAVES) for tree in trees
         ]
         assert any(one_history), "all that was cosigned is of one branch"
-    print(f"{answers} answers")
+    for trees in logs:
+        assert remembered(place, trees[0].origin, trees[0].signer.key) == last[trees[0].origin], "and stays remembered"
+    print(f"killed when {dict(phases)}; {answers} answers")
+    assert min(phases[mark] for mark in MARKS) >= KILLS_PER_PHASE_MIN, "kills hit every phase"
     assert answers > KILLS, "the servers were killed in the middle of work"

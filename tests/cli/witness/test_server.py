@@ -165,6 +165,13 @@ def test_the_monitoring_url_of_anything_else_is_404(at_nine: Running, other: Gro
         assert at_nine.ask("GET", path).status == 404
 
 
+def test_what_the_specifications_leave_to_choice_is_404(at_nine: Running) -> None:
+    note = at_nine.get(ORIGIN).body
+    got = at_nine.ask("POST", "/sign-subtree", b"subtree 0 9\n" + b64encode(bytes(32)) + b"\n\n" + note)
+    assert got.status == 404 and has_no_cosignature(got)
+    assert at_nine.ask("POST", "/add-entries", b"").status == 404
+
+
 def test_other_methods_are_405(witness: Running) -> None:
     for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS"):
         assert witness.ask(method, "/add-checkpoint", b"").status == 405

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 
 from sealbook.journal.engine.clock import system_clock
-from sealbook.journal.engine.lmdb import READERS_MAX, LmdbEngine
+from sealbook.journal.engine.lmdb import LmdbEngine
 from sealbook.journal.engine.port import Applied, Moment, Snapshot, Writes
 from sealbook.journal.errors import Busy, Closed, EngineFailed, OpenedBeforeFork, StoreFull
 
@@ -94,6 +96,62 @@ def test_another_process_may_grow_the_map(store: Store, child: Child) -> None:
     assert child(reader_code, "two").returncode == 0
     store.put(engine, b"three")  # and so does a writer
     assert [len(store.get(engine, key)) for key in (b"one", b"two", b"three")] == [9 * MIB, 9 * MIB, 1]
+
+
+def test_two_writers_that_fill_the_map_together_lose_nothing(store: Store, start: Start) -> None:
+    """Only who holds the writer's lock makes the map larger, and the other takes it over as it finds it."""
+    rounds = 100
+    code = """
+engine = created(map_bytes_start=65536)
+say("ready")
+sys.stdin.readline()
+for n in range(int(sys.argv[3])):
+    put(engine, f"{sys.argv[2]}-{n:03}".encode(), bytes([n]) * 100_000)
+say(engine.measures()["map_bytes"])
+"""
+    store.create(map_bytes_start=TINY).close()
+    writers = [start(code, name, rounds) for name in ("a", "b")]
+    assert [writer.stdout.readline() for writer in writers] == ["ready\n"] * 2
+    for writer in writers:
+        writer.stdin.write("go\n")
+    grown = [int(writer.stdout.readline()) for writer in writers]
+    assert max(grown) > 16 * MIB  # it has doubled many times
+    engine = store.open()
+    with engine.snapshot() as snapshot:
+        assert snapshot.count("t") == 2 * rounds
+        for name in ("a", "b"):
+            places = [("t", f"{name}-{n:03}".encode()) for n in range(rounds)]
+            assert snapshot.get_many(places) == [bytes([n]) * 100_000 for n in range(rounds)]
+    store.put(engine, b"after")
+
+
+FOREIGN_READER = """
+import lmdb
+env = lmdb.open(path, max_readers=3, max_dbs=99, create=False)
+say(env.info()["max_readers"])
+sys.stdin.readline()
+"""
+
+
+def test_who_opened_the_store_first_does_not_limit_how_many_read_and_the_refusal_says_how_many_may(
+    store: Store, start: Start
+) -> None:
+    store.create(tables=["t"]).close()
+    (store.folder / "lock.mdb").unlink()
+    first = start(FOREIGN_READER)
+    assert first.stdout.readline() == "3\n"
+    engine = store.open()
+    with contextlib.ExitStack() as snapshots:
+        for _ in range(1000):
+            snapshots.enter_context(engine.snapshot())
+        count = engine._env.max_readers()
+        for _ in range(1000, count):
+            snapshots.enter_context(engine.snapshot())
+        refusal = f"all {count} places for readers that {store.folder / 'lock.mdb'} has are taken"
+        with pytest.raises(Busy, match=re.escape(refusal)):
+            snapshots.enter_context(engine.snapshot())
+    with engine.snapshot() as snapshot:
+        assert snapshot.count("t") == 0
 
 
 def test_another_process_may_make_tables(store: Store, child: Child) -> None:
@@ -428,7 +486,7 @@ def test_places_of_killed_readers_are_used_again(store: Store, start: Start) -> 
     engine = store.create(tables=["t"])
     reader = start(READ_AND_WAIT, engine._env.max_readers())
     assert reader.stdout.readline() == "reading\n"
-    with pytest.raises(Busy, match=f"all {READERS_MAX} places"), engine.snapshot():
+    with pytest.raises(Busy, match=f"all {engine._env.max_readers()} places"), engine.snapshot():
         pass
     store.put(engine, b"k")  # a writer needs no place
     reader.kill()

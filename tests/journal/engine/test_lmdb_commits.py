@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from sealbook.journal.engine.lmdb import DURABLE, NOT_WRITTEN
-from sealbook.journal.engine.port import Moment, Snapshot, Writes
+from sealbook.journal.engine.port import DURABLE, NOT_WRITTEN, Moment, Snapshot, Writes
 
 Store = Any  # the fixtures' types, see conftest.py
 Child = Any
@@ -159,6 +158,7 @@ def inject(call: str, fault: str) -> list[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("error", "kind"), [("ENOSPC", "StoreFull"), ("EDQUOT", "StoreFull"), ("EIO", "EngineFailed")])
 @pytest.mark.parametrize("nth", range(3, 9))
 def test_a_write_that_fails_once_is_told_as_it_is(store: Store, child: Child, error: str, kind: str, nth: int) -> None:
@@ -301,6 +301,7 @@ def test_lmdb_syncs_data_and_meta_page_and_writes_through_no_map(store: Store) -
     }
 
 
+@pytest.mark.slow
 def test_no_acknowledged_write_is_lost_to_a_kill(store: Store, start: Start) -> None:
     """Thirty writers are killed at some moment; each says a number only after its write has returned."""
     store.create(tables=["t"]).close()

@@ -1,0 +1,1 @@
+"""What `show` is asked for: which records, found how, from where on. How they look is `rendering`'s."""

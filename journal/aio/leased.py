@@ -1,0 +1,207 @@
+"""The asynchronous face of a leased run: the verbs of `LeasedRun`, awaited, over the very same rules.
+
+A task beside the body renews the lease. Once it is lost the body is cancelled, and the block ends in `Fenced`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sealbook.journal.lease import Lease
+from sealbook.journal.running import admitting
+from sealbook.journal.running.admitting import Admission
+from sealbook.journal.running.arguments import Key
+from sealbook.journal.running.holding import Hold
+from sealbook.journal.running.leased import promised_by
+from sealbook.journal.running.needs import Call, Need, Pause, Read, Rule, Submit
+from sealbook.journal.running.recovery import Recovery
+from sealbook.journal.running.rules import Resumption, Rules
+
+if TYPE_CHECKING:
+    from sealbook.journal.aio.faces import AsyncTenant
+
+T = TypeVar("T")
+
+PauseFor = Callable[[float], Awaitable[Any]]
+
+
+class Asked(Awaitable[bool]):
+    """A question to be awaited. Taken for its answer it is a mistake, which it says itself."""
+
+    def __init__(self, ask: Callable[[], Awaitable[bool]]) -> None:
+        self._ask = ask
+
+    def __await__(self) -> Generator[Any, Any, bool]:
+        return self._ask().__await__()
+
+    def __bool__(self) -> bool:
+        raise TypeError("await it: `if await run.cancel_requested`")
+
+
+class AsyncLeasedRun:
+    """A run under a lease, as `AsyncTenant.leased` opens it: `async with tenant.leased(run, owner=…) as run:`.
+
+    The verbs are those of `LeasedRun`, awaited, and so is `cancel_requested`. An effect's function may be an
+    asynchronous one, which is awaited, or a plain one, which is called in the task itself. When the lease is lost the
+    body is cancelled where it waits, and the block ends in `Fenced`. A block that ends cleanly releases the lease; one
+    that ends in an exception, a cancellation too, leaves what a crash would leave.
+    """
+
+    def __init__(self, tenant: AsyncTenant, rules: Rules) -> None:
+        self._tenant = tenant
+        self._rules = rules
+
+    def __repr__(self) -> str:
+        return f"AsyncLeasedRun({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self._rules.hold.run
+
+    @property
+    def lease(self) -> Lease | None:
+        """The lease as it was last granted; None before the block."""
+        return self._rules.hold.lease
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that this block writes under: a fencing token to pass on to whoever can compare it."""
+        return self._rules.epoch
+
+    @property
+    def idempotency_key(self) -> str:
+        """64 hex digits that name the effect under way: the same in every attempt of it, and after a restore."""
+        return self._rules.idempotency_key
+
+    @property
+    @promised_by(Rules.cancel_requested)
+    def cancel_requested(self) -> Awaitable[bool]:
+        return Asked(lambda: self._do(self._rules.cancel_requested()))
+
+    @promised_by(Rules.effect)
+    async def effect(
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        /,
+        *args: Any,
+        key: Key | None = None,
+        recovery: Recovery = "ask",
+        **kwargs: Any,
+    ) -> Any:
+        return await self._do(self._rules.effect(name, fn, args, kwargs, key, recovery))
+
+    @promised_by(Rules.note)
+    async def note(self, text: str | None = None, *, data: Mapping[str, Any] | None = None) -> None:
+        await self._do(self._rules.note(text, data))
+
+    @promised_by(Rules.snapshot)
+    async def snapshot(self, state: Any) -> None:
+        await self._do(self._rules.snapshot(state))
+
+    @promised_by(Rules.now)
+    async def now(self, *, key: Key | None = None) -> datetime:
+        return await self._do(self._rules.now(key))
+
+    @promised_by(Rules.random)
+    async def random(self, *, key: Key | None = None) -> float:
+        return await self._do(self._rules.random(key))
+
+    @promised_by(Rules.suspend)
+    async def suspend(self, *, until: datetime | str | None = None, awaiting: Any = None) -> Resumption | None:
+        return await self._do(self._rules.suspend(until, awaiting))
+
+    @promised_by(Rules.resume)
+    async def resume(self, event: Any = None) -> bool:
+        return await self._do(self._rules.resume(event))
+
+    @promised_by(Rules.conclude)
+    async def conclude(self, outcome: str, *, seal: bool | None = None, data: Mapping[str, Any] | None = None) -> None:
+        await self._do(self._rules.conclude(outcome, seal, data))
+
+    async def _do(self, rule: Rule[T]) -> T:
+        return await carry_out(rule, self._perform)
+
+    async def _perform(self, need: Need) -> Any:
+        if isinstance(need, Call):
+            answer = need.function(*need.arguments, **need.options)
+            return await answer if isawaitable(answer) else answer
+        return await _of_tenant(self._tenant, need)
+
+
+@asynccontextmanager
+async def leased(
+    tenant: AsyncTenant, run: str, *, owner: str, ttl: float, case: str | None, pause: PauseFor | None = None
+) -> AsyncIterator[AsyncLeasedRun]:
+    """What `AsyncTenant.leased` does. `pause` waits between two renewals: the event loop's, unless a test has one."""
+    host = tenant._ready()
+    sync = tenant._sync._journal
+    hold = Hold(run, owner=owner, ttl=ttl, clock=sync._clock)
+    lineage = sync._setting.identity.lineage_id
+    rules = Rules(hold, lineage, clock=sync._clock, strand=host.task, case=case)
+    live = AsyncLeasedRun(tenant, rules)
+    pause = host.sleep if pause is None else pause
+    await live._do(rules.enter())
+
+    async def keep() -> None:
+        async def perform(need: Need) -> Any:
+            return await pause(need.seconds) if isinstance(need, Pause) else await _of_tenant(tenant, need)
+
+        await carry_out(hold.keep(), perform)
+
+    ended = clean = False
+    try:
+        async with host.scope() as scope:
+            hold.when_lost = scope.stop
+            scope.start(keep)
+            yield live
+            ended = True
+        if not ended and hold.lost is not None:  # the body was cancelled, and nobody but us did it
+            raise hold.lost
+        clean = True
+    finally:
+        hold.over = True
+        if clean:
+            await live._do(rules.leave(clean=True))
+
+
+async def admit(
+    tenant: AsyncTenant,
+    source: str,
+    id: str,
+    *,
+    run: str | None = None,
+    case: str | None = None,
+    data: Mapping[str, Any] | None = None,
+) -> Admission:
+    """What `AsyncTenant.admit` does."""
+    rule = admitting.admit(source, id, run=run, case=case, data=data)
+    return await carry_out(rule, lambda need: _of_tenant(tenant, need))
+
+
+async def carry_out(rule: Rule[T], perform: Callable[[Need], Awaitable[Any]]) -> T:
+    """Run the rule to its end, awaiting each need. Between two of them no other task runs, so it needs no lock."""
+    try:
+        need = next(rule)
+        while True:
+            try:
+                answer = await perform(need)
+            except BaseException as error:
+                need = rule.throw(error)
+            else:
+                need = rule.send(answer)
+    except StopIteration as end:
+        answer_of_rule: T = end.value
+        return answer_of_rule
+
+
+async def _of_tenant(tenant: AsyncTenant, need: Need) -> Any:
+    if isinstance(need, Submit):
+        return await tenant._submit(need.request)
+    assert isinstance(need, Read)
+    return await getattr(tenant, need.verb)(*need.arguments, **need.options)

@@ -1,0 +1,135 @@
+"""How a leased run holds its lease: taken at the beginning, renewed well before it expires, given back at a clean end.
+
+The lease counts as lost as soon as a renewal is refused, or when the instant is near at which it would expire: then
+nobody who is careful goes on, because another owner may take over at any moment. Time is the store's own: boot time,
+which no step of the wall clock moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sealbook.journal import events, ids
+from sealbook.journal import requests as ask
+from sealbook.journal.engine.port import Clock
+from sealbook.journal.errors import Closed, Fenced, InvalidInput, LeaseNotHeld, SealbookError
+from sealbook.journal.lease import Lease
+from sealbook.journal.running.needs import Pause, Read, Rule, Submit
+
+TTL_S_DEFAULT = 30.0
+TTL_MS_MIN = 2_000  # below it, a pause of the garbage collector or of a disk is a lost lease (behaviour P36)
+RENEWALS_PER_TTL = 3
+RETRIES_PER_TTL = 12  # a refused renewal is tried again so often, and so long before the expiry it is given up
+assert RENEWALS_PER_TTL < RETRIES_PER_TTL
+
+
+class Hold:
+    """The lease of one leased run, as long as its block lasts."""
+
+    def __init__(self, run: str, *, owner: str, ttl: float, clock: Clock) -> None:
+        self.ttl_ms = ids.check_ttl(ttl)
+        if self.ttl_ms < TTL_MS_MIN:
+            raise InvalidInput("ttl", ttl, f"must be at least {TTL_MS_MIN // 1000} seconds for a run that is renewed")
+        self.run = ids.check_own_run(run)
+        self.owner = ids.check_owner(owner)
+        self.ttl = ttl
+        self.lease: Lease | None = None
+        self.lost: Fenced | None = None
+        self.sealing = False  # the run is being sealed, which ends its lease
+        self.over = False  # the block has ended
+        self.when_lost: Callable[[], None] = _nothing  # how a face stops the body
+        self._clock = clock
+        self._good_until = 0  # boot time in ms
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the run writes under."""
+        return self._own().epoch
+
+    @property
+    def tenant(self) -> str:
+        """The tenant whose run it is."""
+        return self._own().tenant
+
+    def check(self) -> None:
+        """Raise unless the lease is held: `Fenced` once it is lost, `LeaseNotHeld` outside of the block."""
+        lease = self._own()
+        if self.over:
+            raise LeaseNotHeld(self.run, self.owner, lease.epoch, "the block that held it has ended")
+        if self.lost is None and not self.sealing and self._left_ms() <= 0:
+            self.lose(Fenced(self.run, lease.epoch, lease.epoch, "its lease expired before it was renewed"))
+        if self.lost is not None:
+            raise self.lost
+
+    def lose(self, error: Fenced) -> None:
+        """Count the lease as lost, and stop the body."""
+        if self.lost is None:
+            tenant, reason = self.tenant, error.reason
+            events.say(
+                "lease.lost", tenant=tenant, run=self.run, epoch=error.held, current=error.current, reason=reason
+            )
+        self.lost = error
+        self.when_lost()
+
+    # --- rules ---------------------------------------------------------------------------------------------------
+
+    def take(self) -> Rule[Lease]:
+        """Acquire the lease. `LeaseHeld`, `RunSealed`."""
+        now = self._clock().boot_ms
+        lease: Lease = yield Submit(ask.acquire(self.run, owner=self.owner, ttl=self.ttl))
+        self.lease, self._good_until = lease, now + self.ttl_ms
+        return lease
+
+    def keep(self) -> Rule[None]:
+        """Renew the lease until the block ends or the lease is lost: what a face runs beside the body."""
+        pause = self.ttl / RENEWALS_PER_TTL
+        while not (yield Pause(pause)):
+            if self.over or self.lost is not None:
+                return
+            now = self._clock().boot_ms
+            lease = self._own()
+            try:
+                renewal = ask.renew(self.run, owner=self.owner, epoch=lease.epoch, ttl=self.ttl)
+                self.lease = yield Submit(renewal)
+                self._good_until = now + self.ttl_ms
+                pause = self.ttl / RENEWALS_PER_TTL
+            except LeaseNotHeld as error:
+                if not self.sealing:
+                    current = yield from self._current_epoch(lease)
+                    self.lose(Fenced(self.run, lease.epoch, current, error.reason))
+                    return
+            except Closed as error:
+                self.lose(Fenced(self.run, lease.epoch, lease.epoch, str(error)))
+                return
+            except Exception as error:  # whatever it is, the body must not go on under a lease that nobody renews
+                pause = self.ttl / RETRIES_PER_TTL
+                if self._left_ms() <= self.ttl_ms / RETRIES_PER_TTL:
+                    self.lose(Fenced(self.run, lease.epoch, lease.epoch, f"it could not be renewed ({error})"))
+                    return
+
+    def give_back(self) -> Rule[None]:
+        """Release the lease, so that others need not wait. One that was lost or sealed away is left alone."""
+        if self.lost is None and not self.sealing:
+            yield Submit(ask.release(self.run, epoch=self.epoch))
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def _own(self) -> Lease:
+        if self.lease is None:
+            raise LeaseNotHeld(self.run, self.owner, 0, "the block that holds it has not begun")
+        return self.lease
+
+    def _left_ms(self) -> int:
+        return self._good_until - self._clock().boot_ms
+
+    def _current_epoch(self, lease: Lease) -> Rule[int]:
+        """The epoch that stands now, for the error; ours when the store does not say."""
+        try:
+            current = yield Read("lease", (self.run,))
+        except SealbookError:
+            return lease.epoch
+        return lease.epoch if current is None else max(current.epoch, lease.epoch)
+
+
+def _nothing() -> None:
+    """How a face stops a body that it cannot interrupt: at its next verb."""

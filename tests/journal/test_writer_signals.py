@@ -1,0 +1,287 @@
+"""Signal handlers that raise: wherever they strike, nobody waits for ever, and nothing is written twice."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from writer_world import TENANT, Loop, Slow, calling, held, note, queued
+
+from sealbook.journal import Journal
+from sealbook.journal.engine.port import DURABLE, NOT_WRITTEN, STAGES, UNDECIDED
+from sealbook.journal.errors import Busy, CommitUnknown
+from sealbook.journal.writer import Ticket
+
+
+@pytest.fixture
+def engine() -> Slow:
+    return Slow()
+
+
+@pytest.fixture
+def journal(engine: Slow) -> Iterator[Journal]:
+    with Journal.over(engine) as journal:
+        engine.commits.clear()
+        engine.began.clear()
+        yield journal
+
+
+@pytest.mark.parametrize("stage", [None, *STAGES])
+def test_a_signal_that_strikes_the_leader_deceives_nobody_else(
+    journal: Journal, engine: Slow, stage: str | None
+) -> None:
+    """The leader gets the signal's exception. The others get the truth: their records, or that it is unknown."""
+    written = stage != NOT_WRITTEN
+    interrupt = KeyboardInterrupt()
+    if stage is not None:
+        interrupt.add_note(stage)
+    with held(engine) as go:
+        first = calling(lambda: journal._writer.submit(TENANT, note("first")))
+        assert engine.began.wait(30)
+        rest = []
+        for number, run in enumerate("abc", 2):
+            rest.append(calling(lambda run=run: journal._writer.submit(TENANT, note(run))))  # type: ignore[misc]
+            queued(journal, number)
+        queue = list(journal._writer._queue)
+        engine.failures = [Busy("in the first")]
+        if written:
+            engine.after = interrupt
+        else:
+            engine.failures.append(interrupt)
+        go.set()
+        for thread, _ in (first, *rest):
+            thread.join(30)
+    [a], [b], [c] = [found for _, found in rest]
+    assert queue[1].request.run == "a"  # type: ignore[union-attr]
+    assert a is interrupt
+    if stage in (DURABLE, NOT_WRITTEN):
+        assert (b[0].run, c[0].run) == ("b", "c")
+        assert (journal.tenant(TENANT).head("a").seq == 1) is written
+    else:
+        assert isinstance(b, CommitUnknown)
+        assert isinstance(c, CommitUnknown)
+    assert not journal._writer._queue
+    assert journal.check().ok
+
+
+class Interrupted(BaseException):
+    """What a signal handler raises, as `KeyboardInterrupt` would be."""
+
+
+STRIKES = ("journal/writer.py", "journal/recent.py", "journal/statistics.py")  # where
+
+
+def interrupted_at(nth: int, call: Callable[[], Any]) -> tuple[Any, bool]:
+    """What the call returns or raises when a handler raises before the nth line of the writer; whether it did."""
+    left = nth
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal left
+        if not frame.f_code.co_filename.endswith(STRIKES):
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                raise Interrupted
+        return trace
+
+    sys.settrace(trace)
+    try:
+        return call(), left <= 0
+    except Interrupted as error:
+        return error, True
+    finally:
+        sys.settrace(None)
+
+
+LEADING, BEHIND, LAST = "leading", "behind", "last"
+
+
+def live_through(role: str, nth: int) -> bool:
+    """One thread leads, with two threads and two tasks behind it; a signal strikes one of them at its nth line.
+
+    Whether it had such a line.
+    """
+    engine, homes = Slow(), {"task": Loop(), "another task": Loop()}
+    with Journal.over(engine) as journal:
+        writer = journal._writer
+        threads: dict[str, tuple[threading.Thread, list[Any]]] = {}
+
+        def submit(run: str) -> tuple[Any, bool]:
+            if run == role:
+                return interrupted_at(nth, lambda: writer.submit(TENANT, note(run)))
+            return writer.submit(TENANT, note(run)), False
+
+        def let_others_come() -> None:
+            del writer._gather
+            for run in (BEHIND, LAST):
+                threads[run] = calling(lambda run=run: submit(run))  # type: ignore[misc]
+                come(run, threads[run][0])
+            for run, home in homes.items():
+                thread, _ = calling(lambda run=run, home=home: writer.enlist(TENANT, note(run), home))  # type: ignore[misc]
+                thread.join(30)
+
+        def come(run: str, thread: threading.Thread) -> None:
+            """Wait until it stands in the queue, or has gone."""
+            while thread.is_alive() and all(ticket.request.run != run for ticket in list(writer._queue)):  # type: ignore[union-attr]
+                thread.join(0.001)
+
+        writer._gather = let_others_come  # type: ignore[method-assign]
+        threads[LEADING] = calling(lambda: submit(LEADING))
+        threads[LEADING][0].join(30)
+        answers: dict[str, Any] = {}
+        struck = False
+        for run, (thread, found) in threads.items():
+            thread.join(30)
+            answers[run], was_struck = found[0] if isinstance(found[0], tuple) else (found[0], False)
+            struck = struck or was_struck
+        if len(threads) > 1:
+            for run, home in homes.items():
+                home.wait(1)
+                answers[run] = _answer_of(home.calls[0][0])
+        assert writer.submit(TENANT, note("again"))[0].run == "again"
+        assert not writer._queue
+        for run, answer in answers.items():
+            records = journal.tenant(TENANT).head(run).seq
+            assert isinstance(answer, list | CommitUnknown) or run == role, (nth, run, answer)
+            assert records == 1 if isinstance(answer, list) else records <= 1, (nth, run, answer, records)
+        assert journal.check().ok
+    return struck
+
+
+def _answer_of(ticket: Ticket) -> Any:
+    try:
+        return ticket.result()
+    except CommitUnknown as error:
+        return error
+
+
+@pytest.mark.parametrize(("role", "least"), [(LEADING, 100), (BEHIND, 15)])
+def test_a_signal_at_any_line_leaves_nobody_waiting_and_writes_nothing_twice(role: str, least: int) -> None:
+    lines = 1
+    while live_through(role, lines):
+        lines += 1
+    assert lines > least
+
+
+def test_a_signal_at_any_line_of_closing_can_be_followed_by_another_close() -> None:
+    lines, struck = 0, True
+    while struck:
+        lines += 1
+        engine, loop = Slow(), Loop()
+        journal = Journal.over(engine)
+        journal._writer.enlist(TENANT, note("task"), loop)
+        _, struck = interrupted_at(lines, journal.close)
+        journal.close()
+        thread = journal._writer._thread
+        assert thread is not None
+        assert not thread.is_alive()
+        loop.wait(1)
+    assert lines > 8
+
+
+def test_signals_at_any_moment_write_nothing_twice_on_disk(tmp_path: Path) -> None:
+    """The main thread is struck again and again, while two threads and a task share its transactions."""
+    told: list[str] = []
+    stop = threading.Event()
+    loop = Loop()
+
+    def strike(number: int, frame: FrameType | None) -> None:
+        raise Interrupted
+
+    def submit(text: str) -> None:
+        with suppress(CommitUnknown):
+            writer.submit(TENANT, note(text.partition("/")[0], text))
+            told.append(text)
+
+    def work(name: str) -> None:
+        number = 0
+        while not stop.is_set():
+            submit(f"{name}/{number}")
+            number += 1
+
+    before = signal.signal(signal.SIGALRM, strike)
+    with Journal.open(tmp_path / "agents.sealbook", create=True) as journal:
+        writer = journal._writer
+        threads = [calling(lambda name=name: work(name))[0] for name in ("one", "other")]  # type: ignore[misc]
+        struck = 0
+        try:
+            for number in range(300):
+                try:
+                    writer.enlist(TENANT, note("task", f"task/{number}"), loop)
+                    signal.setitimer(signal.ITIMER_REAL, 0.00002 + (number % 60) * 0.00005)
+                    submit(f"main/{number}")
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                except Interrupted:
+                    struck += 1
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            stop.set()
+        for thread in threads:
+            thread.join(60)
+        loop.wait(300)
+        assert struck
+        stand: Counter[str] = Counter()
+        acme = journal.tenant(TENANT)
+        after: str | None = None
+        while True:
+            page = acme.history(limit=1000, after=after)
+            stand.update(record.data["text"] for record in page)
+            after = page.next
+            if after is None:
+                break
+        assert [text for text, count in stand.items() if count > 1] == []
+        assert [text for text in told if not stand[text]] == []
+        assert journal.check().ok
+
+
+@pytest.mark.parametrize("stage", [DURABLE, UNDECIDED], ids=["durable", "undecided"])
+def test_an_ordinary_exception_of_a_signal_handler_writes_nothing_twice(
+    journal: Journal, engine: Slow, stage: str
+) -> None:
+    late = TimeoutError("the time that the caller had is over")
+    late.add_note(stage)
+    with held(engine) as go:
+        first = calling(lambda: journal._writer.submit(TENANT, note("first")))
+        assert engine.began.wait(30)
+        rest = []
+        for number, run in enumerate("abc", 2):
+            rest.append(calling(lambda run=run: journal._writer.submit(TENANT, note(run))))  # type: ignore[misc]
+            queued(journal, number)
+        engine.failures = [Busy("in the first")]
+        engine.after = late
+        go.set()
+        for thread, _ in (first, *rest):
+            thread.join(30)
+    [a], [b], [c] = [found for _, found in rest]
+    assert a is late
+    if stage == DURABLE:
+        assert (b[0].run, c[0].run) == ("b", "c")
+    else:
+        assert isinstance(b, CommitUnknown)
+        assert isinstance(c, CommitUnknown)
+    assert [journal.tenant(TENANT).head(run).seq for run in "abc"] == [1, 1, 1]
+
+
+def test_a_signal_while_a_ticket_is_handed_over_takes_it_back(engine: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = Journal.over(engine)._writer
+    monkeypatch.setattr(writer, "_start_thread", lambda: None)  # nobody takes it
+    lines, struck = 0, True
+    while struck:
+        lines += 1
+        ticket, struck = interrupted_at(lines, lambda: writer.enlist(TENANT, note("run"), Loop()))
+        if struck:
+            assert isinstance(ticket, Interrupted)
+            assert all(left.withdrawn for left in writer._queue)
+    assert lines > 10
+    assert writer.withdraw(ticket)
