@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -28,12 +28,14 @@ def code_of_child(folder: Path) -> int | None:
     the child has ended; `Corrupt` when damaged pages killed it. Nothing of the store may be open yet."""
     sys.stdout.flush()
     sys.stderr.flush()
-    child = os.fork()
-    if child == 0:
-        _silence_libraries()
-        _interrupt_once()
-        return None
-    with _passing_on(child):
+    with ExitStack() as parent:
+        with _held_back():  # until each has its handlers: a signal in between would end the parent, and leave the child
+            child = os.fork()
+            if child == 0:
+                _silence_libraries()
+                _interrupt_once()
+                return None
+            parent.enter_context(_passing_on(child))
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code >= 0:
         return code
@@ -72,6 +74,16 @@ def _interrupt_once() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, interrupted)
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Signals that ask for an end wait until the block is left."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -204,6 +204,13 @@ GUARANTEES: list[Guarantee] = [
         mutation="            self._answer(batch, answers)",
         test="tests/journal/aio/test_storm.py::test_a_storm_over_one_store_deceives_nobody[short]",
     ),
+    Guarantee(
+        promise="A signal that comes while a verification forks leaves no reader behind.",
+        file="cli/isolation.py",
+        line="before = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)",
+        mutation="before = signal.pthread_sigmask(signal.SIG_BLOCK, ())",
+        test="tests/cli/test_process.py::test_a_signal_right_after_the_fork_leaves_no_reader_behind[15]",
+    ),
     # --- fencing: who may append --------------------------------------------------------------------------------------
     Guarantee(
         promise="Once somebody else has acquired a run, its earlier holder can append nothing more.",

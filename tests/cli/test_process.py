@@ -137,6 +137,33 @@ def test_whoever_ends_a_verification_ends_its_reader(number: signal.Signals) -> 
         assert verification.wait(60) == 128 + number
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_right_after_the_fork_leaves_no_reader_behind(number: signal.Signals) -> None:
+    code = (
+        "import os, pathlib, sys, time\n"
+        "from sealbook.cli import isolation\n"
+        "fork = os.fork\n"
+        "def struck():\n"
+        "    child = fork()\n"
+        "    if child:\n"
+        f"        os.kill(os.getpid(), {int(number)})\n"
+        "    return child\n"
+        "os.fork = struck\n"
+        "ended = isolation.code_of_child(pathlib.Path('s'))\n"
+        "if ended is None:\n"
+        "    try:\n"
+        "        time.sleep(600)\n"
+        "    except KeyboardInterrupt:\n"
+        "        sys.exit(130)\n"
+        "sys.exit(ended)\n"
+    )
+    with subprocess.Popen([sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, text=True) as verification:
+        assert verification.stdout is not None
+        # The parent's end says that the child has ended: it waits for it.
+        assert verification.wait(60) == 128 + number
+        assert verification.stdout.read() == ""
+
+
 def test_closed_standard_files_are_survived_and_never_become_the_store(program: Program, store: Path) -> None:
     for closed in (">&-", "<&- >&- 2>&-", "<&-"):
         for args in ("show", 'append order-42 --epoch 1 \'{"kind": "Note"}\''):
