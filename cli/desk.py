@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from sealbook.cli.rendering import progress
 from sealbook.cli.rendering.words import counted
 
 if TYPE_CHECKING:
@@ -54,6 +55,16 @@ def desk_options(function: Function) -> Function:
     ):
         function = option(function)
     return function
+
+
+progress_option = click.option(
+    "--progress",
+    "progress_form",
+    type=click.Choice(progress.FORMS),
+    default="auto",
+    show_default=True,
+    help="On standard error: a bar on a terminal, or an object of JSON per line.",
+)
 
 
 @dataclass(frozen=True, slots=True)

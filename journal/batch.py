@@ -12,7 +12,7 @@ from typing import Any
 
 from sealbook.indexes import case as case_index
 from sealbook.indexes.packing import u64
-from sealbook.indexes.standing import BLOCK_RECORDS, EffectStatus, Facts, Standing, advance
+from sealbook.indexes.standing import BLOCK_RECORDS, EffectStatus, Standing, advance
 from sealbook.journal import adoption, anchoring, heads, publishing, tables
 from sealbook.journal import lease as leases
 from sealbook.journal import requests as ask
@@ -272,20 +272,7 @@ class Rules:
             if seq % BLOCK_RECORDS == 0:
                 assert standing is not None
                 overlay.insert(block_place(tenant, run, block_of(seq)), standing.recent_arrivals + u64(arrival))
-            facts = Facts(
-                seq,
-                arrival,
-                epoch,
-                at,
-                entry.kind,
-                hash_,
-                entry.case,
-                entry.source,
-                entry.outcome,
-                entry.until,
-                before,
-                after,
-            )
+            facts = entry.facts(seq, arrival, epoch, at, hash_, before, after)
             standing = advance(standing, facts, tenant=tenant, run=run, run_tag=tag)
             records.append(
                 Record(

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -228,7 +229,7 @@ class _Out:
                 self._progress(self._records, self._total)
 
 
-class _Part:
+class _Part(ABC):
     """What a tenant's part has of either kind: its records, the signers they name, and its counts."""
 
     def __init__(self, journal: Journal, bound: _Bound, out: _Out) -> None:
@@ -249,8 +250,9 @@ class _Part:
         self._out.put(fr.END, fr.encode_map(counts))
         return counts
 
+    @abstractmethod
     def _write(self) -> None:
-        raise NotImplementedError
+        """All between the part's first frame and its last."""
 
     def _put(self, kind: int, payload: bytes, counted: str) -> None:
         self._out.put(kind, payload)

@@ -160,18 +160,10 @@ class Follower:
             self._page.extend(record for record in part.items if self._source.takes(record))
 
 
-class Following(Iterator[Record]):
-    """Records as they are committed, by this and other processes: an iterator that waits for the next one.
+class Followed:
+    """Where an iteration over what is committed stands, whichever face it has."""
 
-    It ends when `stop` is called, from any thread, and with `Closed` when the journal is closed. A run that is sealed
-    does not end it: nothing follows, and it waits. One thread at a time takes records from it.
-    """
-
-    def __init__(self, follower: Follower, pulse: Pulse) -> None:
-        """Not for callers: see `Tenant.follow`."""
-        self._follower, self._pulse = follower, pulse
-        self._bell = Bell()
-        self._stopped = False
+    _follower: Follower
 
     @property
     def cursor(self) -> str | None:
@@ -185,6 +177,20 @@ class Following(Iterator[Record]):
     def arrival(self) -> int:
         """The arrival of the record that the cursor names; 0 before the first one."""
         return self._follower.arrival
+
+
+class Following(Followed, Iterator[Record]):
+    """Records as they are committed, by this and other processes: an iterator that waits for the next one.
+
+    It ends when `stop` is called, from any thread, and with `Closed` when the journal is closed. A run that is sealed
+    does not end it: nothing follows, and it waits. One thread at a time takes records from it.
+    """
+
+    def __init__(self, follower: Follower, pulse: Pulse) -> None:
+        """Not for callers: see `Tenant.follow`."""
+        self._follower, self._pulse = follower, pulse
+        self._bell = Bell()
+        self._stopped = False
 
     def take(self) -> Record | None:
         """The next record if it is there already, None when there is none now. It never waits."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sealbook.indexes import case as case_index
 from sealbook.indexes.packing import u64
-from sealbook.indexes.standing import EffectStatus, Facts, Standing, advance, seals
+from sealbook.indexes.standing import EffectStatus, Standing, advance, seals
 from sealbook.journal import tables
 from sealbook.journal.admission import check_open, check_place, move_effect
 from sealbook.journal.audit import Audit
@@ -158,20 +158,7 @@ class Chain:
             self._audit.expect(tables.ADMISSIONS, key, run.encode(), tenant, run, seq)
         if entry.outcome is not None and not seals(entry.outcome):
             self.resumable.append(seq)
-        facts = Facts(
-            seq,
-            self.arrival,
-            record.epoch,
-            record.at,
-            entry.kind,
-            record.hash,
-            entry.case,
-            entry.source,
-            entry.outcome,
-            entry.until,
-            before,
-            after,
-        )
+        facts = entry.facts(seq, self.arrival, record.epoch, record.at, record.hash, before, after)
         assert self.tag is not None  # the first record has a salt, or it was a fault
         self.standing = advance(standing, facts, tenant=tenant, run=run, run_tag=self.tag)
 

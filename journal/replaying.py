@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sealbook.indexes.packing import u64
-from sealbook.indexes.standing import BLOCK_RECORDS, Facts, advance
+from sealbook.indexes.standing import BLOCK_RECORDS, advance
 from sealbook.journal import adoption, anchoring, ids, publishing, restored, seals, tables
 from sealbook.journal import lease as leases
 from sealbook.journal import requests as ask
@@ -128,20 +128,7 @@ class Replay(Rules):
         if seq % BLOCK_RECORDS == 0:
             assert standing is not None
             overlay.insert(block_place(tenant, run, block_of(seq)), standing.recent_arrivals + u64(record.arrival))
-        facts = Facts(
-            seq,
-            record.arrival,
-            record.epoch,
-            record.at,
-            entry.kind,
-            record.hash,
-            entry.case,
-            entry.source,
-            entry.outcome,
-            entry.until,
-            before,
-            after,
-        )
+        facts = entry.facts(seq, record.arrival, record.epoch, record.at, record.hash, before, after)
         if standing is not None:
             tag = standing.run_tag
         else:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from sealbook.indexes.standing import EffectStatus, Facts
 from sealbook.journal import ids, instants, values
 from sealbook.journal.entries import DISPOSITIONS, EFFECT_KEY_BYTES, RECOVERIES, Entry
 from sealbook.journal.errors import InvalidEntry, InvalidInput, InvalidName, TooLarge, shown
@@ -40,6 +41,32 @@ class Prepared(NamedTuple):
     until: int | None = None
     recovery: str = "ask"
     disposition: str | None = None
+
+    def facts(
+        self,
+        seq: int,
+        arrival: int,
+        epoch: int,
+        at: int,
+        record_hash: bytes,
+        before: EffectStatus | None,
+        after: EffectStatus | None,
+    ) -> Facts:
+        """What moves the standing when the entry becomes this record, and its effect goes from `before` to `after`."""
+        return Facts(
+            seq,
+            arrival,
+            epoch,
+            at,
+            self.kind,
+            record_hash,
+            self.case,
+            self.source,
+            self.outcome,
+            self.until,
+            before,
+            after,
+        )
 
 
 _salts: dict[int, list[bytes]] = {}  # by process, so that a forked child does not have its parent's

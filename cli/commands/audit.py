@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sealbook.cli.desk import Desk, brought, desk_options
+from sealbook.cli.desk import Desk, brought, desk_options, progress_option
 from sealbook.cli.options import Verb, format_option
 from sealbook.cli.rendering import progress
 from sealbook.cli.setup import Setup, pass_setup
@@ -23,14 +23,7 @@ from sealbook.cli.setup import Setup, pass_setup
 )
 @desk_options
 @click.option("--strict", is_flag=True, help="Exit with 1 if anything was not checked.")
-@click.option(
-    "--progress",
-    "progress_form",
-    type=click.Choice(progress.FORMS),
-    default="auto",
-    show_default=True,
-    help="On standard error: a bar on a terminal, or an object of JSON per line.",
-)
+@progress_option
 @format_option("text", "json")
 @pass_setup
 def command(

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import click
 
-from sealbook.cli.desk import FILE, Desk, brought, desk_options, findings_of, open_questions, publications
+from sealbook.cli.desk import (
+    FILE,
+    Desk,
+    brought,
+    desk_options,
+    findings_of,
+    open_questions,
+    progress_option,
+    publications,
+)
 from sealbook.cli.offline_files import OfflineFiles, verify_files
 from sealbook.cli.options import Verb, format_option
 from sealbook.cli.parallel import JOBS_MAX
@@ -43,14 +52,7 @@ LEVELS = ("structure", "chain", "signatures", "log", "deep")
     metavar="N",
     help="Processes that check records side by side, at levels below deep.",
 )
-@click.option(
-    "--progress",
-    "progress_form",
-    type=click.Choice(progress.FORMS),
-    default="auto",
-    show_default=True,
-    help="On standard error: a bar on a terminal, or an object of JSON per line.",
-)
+@progress_option
 @click.option("--proof", type=FILE, metavar="FILE", help="Verify this .tlog-proof instead, without any store.")
 @click.option("--records", type=FILE, metavar="FILE", help="The run's records: `sealbook run RUN -o records`.")
 @click.option(

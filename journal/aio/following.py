@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
-from sealbook.journal.following import Following
+from sealbook.journal.following import Followed, Following
 from sealbook.journal.record import Record
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
-class AsyncFollowing(AsyncIterator[Record]):
+class AsyncFollowing(Followed, AsyncIterator[Record]):
     """Records as they are committed, by this and other processes: `async for record in tenant.follow():`.
 
     It ends when `stop` is called, from any task or thread, and with `Closed` when the journal, or the face that it was
@@ -30,19 +30,6 @@ class AsyncFollowing(AsyncIterator[Record]):
         self._follower, self._pulse = following._follower, following._pulse
         self._bell = tenant._ready().bell()
         self._stopped = False
-
-    @property
-    def cursor(self) -> str | None:
-        """What to pass as `after=` to go on after the record that was handed out last; None before the first one.
-
-        Records of other cases that were passed over are behind it too, so it moves although nothing is handed out.
-        """
-        return self._follower.cursor
-
-    @property
-    def arrival(self) -> int:
-        """The arrival of the record that the cursor names; 0 before the first one."""
-        return self._follower.arrival
 
     async def take(self) -> Record | None:
         """The next record if it is there already, None when there is none now. It never waits for one."""

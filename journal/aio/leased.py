@@ -11,12 +11,11 @@ from datetime import datetime
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sealbook.journal.lease import Lease
 from sealbook.journal.running import admitting
 from sealbook.journal.running.admitting import Admission
 from sealbook.journal.running.arguments import Key
 from sealbook.journal.running.holding import Hold
-from sealbook.journal.running.leased import promised_by
+from sealbook.journal.running.leased import UnderLease, promised_by
 from sealbook.journal.running.needs import Call, Need, Pause, Read, Rule, Submit
 from sealbook.journal.running.recovery import Recovery
 from sealbook.journal.running.rules import Resumption, Rules
@@ -42,7 +41,7 @@ class Asked(Awaitable[bool]):
         raise TypeError("await it: `if await run.cancel_requested`")
 
 
-class AsyncLeasedRun:
+class AsyncLeasedRun(UnderLease):
     """A run under a lease, as `AsyncTenant.leased` opens it: `async with tenant.leased(run, owner=…) as run:`.
 
     The verbs are those of `LeasedRun`, awaited, and so is `cancel_requested`. An effect's function may be an
@@ -54,29 +53,6 @@ class AsyncLeasedRun:
     def __init__(self, tenant: AsyncTenant, rules: Rules) -> None:
         self._tenant = tenant
         self._rules = rules
-
-    def __repr__(self) -> str:
-        return f"AsyncLeasedRun({self.name!r})"
-
-    @property
-    def name(self) -> str:
-        """The run's name."""
-        return self._rules.hold.run
-
-    @property
-    def lease(self) -> Lease | None:
-        """The lease as it was last granted; None before the block."""
-        return self._rules.hold.lease
-
-    @property
-    def epoch(self) -> int:
-        """The epoch that this block writes under: a fencing token to pass on to whoever can compare it."""
-        return self._rules.epoch
-
-    @property
-    def idempotency_key(self) -> str:
-        """64 hex digits that name the effect under way: the same in every attempt of it, and after a restore."""
-        return self._rules.idempotency_key
 
     @property
     @promised_by(Rules.cancel_requested)

@@ -52,7 +52,36 @@ def promised_by(rule: Callable[..., Any]) -> Callable[[F], F]:
     return told
 
 
-class LeasedRun:
+class UnderLease:
+    """What a run under a lease is, whichever face its verbs have."""
+
+    _rules: Rules
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self._rules.hold.run
+
+    @property
+    def lease(self) -> Lease | None:
+        """The lease as it was last granted; None before the block."""
+        return self._rules.hold.lease
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that this block writes under: a fencing token to pass on to whoever can compare it."""
+        return self._rules.epoch
+
+    @property
+    def idempotency_key(self) -> str:
+        """64 hex digits that name the effect under way: the same in every attempt of it, and after a restore."""
+        return self._rules.idempotency_key
+
+
+class LeasedRun(UnderLease):
     """A run under a lease, as `Tenant.leased` opens it: `with tenant.leased(run, owner=…) as run:`.
 
     The lease is acquired at the beginning and renewed in the background while the block lasts. Once it is lost, the
@@ -79,9 +108,6 @@ class LeasedRun:
         self._stop: Stop = threading.Event() if stop is None else stop
         self._keeper = threading.Thread(target=self._keep, name=f"sealbook-lease-{run}", daemon=True)
 
-    def __repr__(self) -> str:
-        return f"LeasedRun({self.name!r})"
-
     def __enter__(self) -> LeasedRun:
         self._do(self._rules.enter())
         try:
@@ -98,34 +124,12 @@ class LeasedRun:
         self._keeper.join()
         self._do(self._rules.leave(clean=kind is None))
 
-    # --- what it is ----------------------------------------------------------------------------------------------
-
-    @property
-    def name(self) -> str:
-        """The run's name."""
-        return self._rules.hold.run
-
-    @property
-    def lease(self) -> Lease | None:
-        """The lease as it was last granted; None before the block."""
-        return self._rules.hold.lease
-
-    @property
-    def epoch(self) -> int:
-        """The epoch that this block writes under: a fencing token to pass on to whoever can compare it."""
-        return self._rules.epoch
-
-    @property
-    def idempotency_key(self) -> str:
-        """64 hex digits that name the effect under way: the same in every attempt of it, and after a restore."""
-        return self._rules.idempotency_key
+    # --- the verbs -----------------------------------------------------------------------------------------------
 
     @property
     @promised_by(Rules.cancel_requested)
     def cancel_requested(self) -> bool:
         return self._do(self._rules.cancel_requested())
-
-    # --- the verbs -----------------------------------------------------------------------------------------------
 
     @promised_by(Rules.effect)
     def effect(

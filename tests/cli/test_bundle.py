@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bundling import fault_of, said
 from click.testing import CliRunner, Result
+from damaging import killed_at
 from project import ROOT
 from published_log import log_signer, publish, witness_signer
 
 from sealbook.cli.main import cli
 from sealbook.journal import Journal, entries
+from sealbook.journal.bundle.container import ContainerWriter
 from sealbook.journal.record import Ed25519Signer
 
 Run = Callable[..., Result]
@@ -302,35 +304,11 @@ def test_a_damaged_bundle_is_exit_code_3_and_leaves_nothing(auditor: Run, eviden
 # --- killed ----------------------------------------------------------------------------------------------------------
 
 
-def killed_at(number: int, store: Path, target: Path) -> bool:
-    """Export in a child process that is killed at its n-th write, fsync or rename; whether it got so far."""
-    child = os.fork()
-    if child == 0:
-        from sealbook.journal.bundle import container
+EXPORT_STEPS = ((os, "fsync"), (Path, "replace"), (Path, "open"), (ContainerWriter, "write"))
 
-        left = [number]
 
-        def counting(function: Any) -> Any:
-            def counted(*args: Any, **more: Any) -> Any:
-                left[0] -= 1
-                if left[0] < 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return function(*args, **more)
-
-            return counted
-
-        os.fsync = counting(os.fsync)
-        Path.replace = counting(Path.replace)  # type: ignore[method-assign]
-        Path.open = counting(Path.open)  # type: ignore[method-assign]
-        container.ContainerWriter.write = counting(container.ContainerWriter.write)  # type: ignore[method-assign]
-        code = 1
-        try:
-            code = CliRunner().invoke(cli, ["-D", str(store), "export", "--to", str(target)]).exit_code
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
-    return os.WIFSIGNALED(status)
+def exported(store: Path, target: Path) -> None:
+    assert CliRunner().invoke(cli, ["-D", str(store), "export", "--to", str(target)]).exit_code == 0
 
 
 def test_an_export_that_is_killed_leaves_a_whole_bundle_or_none_and_the_store_as_it_was(
@@ -340,7 +318,7 @@ def test_an_export_that_is_killed_leaves_a_whole_bundle_or_none_and_the_store_as
     target, kills = tmp_path / "evidence", 0
     for number in range(200):
         target.unlink(missing_ok=True)
-        killed = killed_at(number, store, target)
+        killed = killed_at(number, partial(exported, store, target), EXPORT_STEPS)
         kills += killed
         if target.exists():
             assert said(target.read_bytes()) == ("sound", 0)

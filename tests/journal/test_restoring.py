@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import io
 import os
-import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import cbor2
 import pytest
 from bundling import bundle_of, framed, frames_of, rehashed, said
+from damaging import killed_at
 from tampering import all_rows, engine_of, long_store, random_history, rich_store, rows
 
 from sealbook.indexes.registry import INDEX_TABLES
@@ -29,6 +30,7 @@ from sealbook.journal import (
 )
 from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.faults import Damaged
+from sealbook.journal.engine.lmdb import LmdbEngine
 from sealbook.journal.exporting import Question
 from sealbook.journal.ids import OPERATOR_RUN, RESTORATION
 from sealbook.journal.record import decode_row
@@ -346,36 +348,7 @@ def test_a_dry_run_says_what_there_is() -> None:
 # --- killed ----------------------------------------------------------------------------------------------------------
 
 
-def killed_at(number: int, data: bytes, folder: Path) -> bool:
-    """Restore in a child process that is killed at its n-th fsync, rename or commit; whether it got so far."""
-    child = os.fork()
-    if child == 0:
-        import sealbook.journal.engine.lmdb as lmdb_engine
-
-        left = [number]
-
-        def counting(function: Any) -> Any:
-            def counted(*args: Any, **more: Any) -> Any:
-                left[0] -= 1
-                if left[0] < 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return function(*args, **more)
-
-            return counted
-
-        os.fsync = counting(os.fsync)
-        Path.rename = counting(Path.rename)  # type: ignore[method-assign]
-        Path.unlink = counting(Path.unlink)  # type: ignore[method-assign]
-        lmdb_engine.LmdbEngine.write = counting(lmdb_engine.LmdbEngine.write)  # type: ignore[method-assign]
-        code = 1
-        try:
-            restored(folder, data)
-            code = 0
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
-    return os.WIFSIGNALED(status)
+RESTORE_STEPS = ((os, "fsync"), (Path, "rename"), (Path, "unlink"), (LmdbEngine, "write"))
 
 
 def test_a_restore_that_is_killed_leaves_a_whole_store_or_none_and_runs_again(tmp_path: Path) -> None:
@@ -384,7 +357,7 @@ def test_a_restore_that_is_killed_leaves_a_whole_store_or_none_and_runs_again(tm
     kills = 0
     for number in range(100):
         folder = tmp_path / f"s{number}"
-        killed = killed_at(number, data, folder)
+        killed = killed_at(number, partial(restored, folder, data), RESTORE_STEPS)
         kills += killed
         if not folder.exists():
             restored(folder, data)

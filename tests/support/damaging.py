@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,18 @@ def flip(folder: Path, found: Found, at: int) -> None:
     overwrite(folder, found.offset + at, bytes([found.value[at] ^ 1]))
 
 
-def killed_at(number: int, job: Callable[[], Any]) -> bool:
-    """Do the job in a child process that is killed at its n-th step on disk; whether it got so far."""
+Step = tuple[Any, str]  # where a function is looked up, and its name there
+
+STORE_STEPS: Sequence[Step] = (
+    *((os, name) for name in ("fsync", "rename")),
+    *((Path, name) for name in ("rename", "unlink", "mkdir")),
+    *((LmdbEngine, name) for name in ("write", "copy_to")),
+    (shutil, "rmtree"),
+)
+
+
+def killed_at(number: int, job: Callable[[], Any], steps: Sequence[Step] = STORE_STEPS) -> bool:
+    """Do the job in a child process that is killed at the n-th of its steps on disk; whether it got so far."""
     child = os.fork()
     if child == 0:
         left = [number]
@@ -72,13 +82,8 @@ def killed_at(number: int, job: Callable[[], Any]) -> bool:
 
             return counted
 
-        os.fsync = counting(os.fsync)
-        os.rename = counting(os.rename)
-        for name in ("rename", "unlink", "mkdir"):
-            setattr(Path, name, counting(getattr(Path, name)))
-        for name in ("write", "copy_to"):
-            setattr(LmdbEngine, name, counting(getattr(LmdbEngine, name)))
-        shutil.rmtree = counting(shutil.rmtree)
+        for place, name in steps:
+            setattr(place, name, counting(getattr(place, name)))
         code = 1
         try:
             job()

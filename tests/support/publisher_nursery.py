@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import sys
 import time
-import traceback
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpcore2  # noqa: F401  # this and the next here, not in each child
@@ -21,6 +17,7 @@ import httpx2  # noqa: F401
 import trio
 from cryptography.hazmat.primitives import serialization  # noqa: F401
 from cryptography.hazmat.primitives.asymmetric import ed25519, mldsa  # noqa: F401
+from nursery import bring_up, marks, say
 from publishing_world import ANSWERED, ASKING, BASE, GROWING, PROMISED, SIGNED
 
 from sealbook.cli.publishing import policy_file, transport
@@ -41,43 +38,7 @@ RUNS_MAX = 3  # sealed between two turns
 
 def main() -> None:
     """Run one publisher after the other, until the input ends."""
-    for line in sys.stdin:
-        process = os.fork()
-        if process == 0:
-            folder, seed, mark, number = line.removesuffix("\n").split("\t")
-            marks.fatal, marks.left = mark, int(number)
-            try:
-                publish(Path(folder), random.Random(int(seed)))
-            except BaseException:
-                traceback.print_exc()
-                sys.stderr.flush()
-            finally:
-                os._exit(1)
-        os.waitpid(process, 0)
-        say("gone")
-
-
-def say(line: str) -> None:
-    """One line, whole or not at all: whoever says it may be killed at any moment."""
-    os.write(1, f"{line}\n".encode())
-
-
-@dataclass
-class Marks:
-    """Tells how far the publisher has got, and ends it at one of these points."""
-
-    fatal: str = ""
-    left: int = 0
-
-    def reach(self, mark: str) -> None:
-        say(mark)
-        if mark == self.fatal:
-            self.left -= 1
-            if self.left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-
-marks = Marks()
+    bring_up(lambda words: publish(Path(words[0]), random.Random(int(words[1]))))
 
 
 def publish(folder: Path, chance: random.Random) -> None:

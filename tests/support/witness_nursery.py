@@ -9,17 +9,14 @@ TAB <number>`, starts a witness, which prints its process and port, and a mark w
 from __future__ import annotations
 
 import os
-import signal
-import sys
-import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
 import trio
 from cryptography.hazmat.primitives import serialization  # noqa: F401  # this and the next here, not in each child
 from cryptography.hazmat.primitives.asymmetric import ed25519, mldsa  # noqa: F401
+from nursery import bring_up, marks, say
 from witness_world import ANSWERED, COMMITTED, DECIDED, NAME, RECEIVED
 
 from sealbook.cli.listening import listening
@@ -37,43 +34,7 @@ from sealbook.merkle.witness import Submission
 def main() -> None:
     """Serve one witness after the other, until the input ends."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
-    for line in sys.stdin:
-        process = os.fork()
-        if process == 0:
-            keys, state, logs, mark, number = line.removesuffix("\n").split("\t")
-            marks.fatal, marks.left = mark, int(number)
-            try:
-                serve(keys, state, logs)
-            except BaseException:
-                traceback.print_exc()
-                sys.stderr.flush()
-            finally:
-                os._exit(1)
-        os.waitpid(process, 0)
-        say("gone")
-
-
-def say(line: str) -> None:
-    """One line, whole or not at all: whoever says it may be killed at any moment."""
-    os.write(1, f"{line}\n".encode())
-
-
-@dataclass
-class Marks:
-    """Tells how far the witness has got, and ends it at one of these points."""
-
-    fatal: str = ""
-    left: int = 0
-
-    def reach(self, mark: str) -> None:
-        say(mark)
-        if mark == self.fatal:
-            self.left -= 1
-            if self.left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-
-marks = Marks()
+    bring_up(lambda words: serve(*words))
 
 
 class Telling:
