@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -21,6 +21,7 @@ import hypercorn.trio
 import structlog
 import trio
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -44,6 +45,7 @@ KEEP_ALIVE_REQUESTS_MAX: Final = 1_000_000
 assert BODY_SECONDS_MAX < KEEP_ALIVE_SECONDS
 
 _LOG = re.compile(r"[0-9a-f]{64}")
+_TOO_LONG = Answer(413, TEXT_MEDIA_TYPE, f"a body has at most {REQUEST_BYTES_MAX} bytes\n".encode())
 
 
 @dataclass(eq=False)
@@ -93,13 +95,14 @@ class Server:
             routes=[
                 Route("/add-checkpoint", self._add_checkpoint, methods=["POST"]),
                 Route("/{log}/checkpoint", self._checkpoint, methods=["GET"]),
-            ]
+            ],
+            exception_handlers={HTTPException: self._unknown},
         )
 
     async def _add_checkpoint(self, request: Request) -> Response:
         try:
             body = await self._body(request)
-            return _response(body if isinstance(body, Answer) else await self._answer(body))
+            return body if isinstance(body, Response) else _response(await self._answer(body))
         except ClientDisconnect:
             return _response(Answer(400, TEXT_MEDIA_TYPE, b"the body ended early\n"))  # nobody reads it
         except Exception as error:
@@ -123,20 +126,30 @@ class Server:
             )
         return await self._queue.answer(submission)
 
-    async def _body(self, request: Request) -> bytes | Answer:
+    async def _body(self, request: Request) -> bytes | Response:
         """The body, if it is short enough and comes soon enough; with its length stated, or in chunks."""
         stated = request.headers.get("content-length", "0")
         if int(stated) > BODY_BYTES_DRAINED_MAX:  # h11 has made sure that it is a number
-            return _too_long()
+            return _hanging_up(_TOO_LONG)
         body = bytearray()
         with trio.move_on_after(self.body_seconds_max):
             async with aclosing(request.stream()) as chunks:
                 async for chunk in chunks:
                     body += chunk
                     if len(body) > BODY_BYTES_DRAINED_MAX:
-                        return _too_long()
-            return bytes(body) if len(body) <= REQUEST_BYTES_MAX else _too_long()
-        return Answer(408, TEXT_MEDIA_TYPE, b"the body took too long\n")
+                        return _hanging_up(_TOO_LONG)
+            return bytes(body) if len(body) <= REQUEST_BYTES_MAX else _response(_TOO_LONG)
+        return _hanging_up(Answer(408, TEXT_MEDIA_TYPE, b"the body took too long\n"))
+
+    async def _unknown(self, request: Request, error: Exception) -> Response:
+        """Another path, or another method. The body is read all the same: hypercorn hangs up on a sender that it has
+        answered too soon, which may be sending its next request already."""
+        assert isinstance(error, HTTPException)
+        with suppress(ClientDisconnect):
+            body = await self._body(request)
+            if isinstance(body, Response):
+                return body
+        return Response(f"{error.detail}\n", error.status_code, headers=error.headers, media_type="text/plain")
 
     async def _checkpoint(self, request: Request) -> Response:
         key = request.path_params["log"]
@@ -156,15 +169,16 @@ async def until_signalled(server: Server) -> None:
     await listening.until_signalled(hangup=server.reload_logs)
 
 
-def _too_long() -> Answer:
-    return Answer(413, TEXT_MEDIA_TYPE, f"a body has at most {REQUEST_BYTES_MAX} bytes\n".encode())
-
-
 def _response(answer: Response | Answer) -> Response:
     if isinstance(answer, Response):
         return answer
     # The media type as it is: starlette would add a charset to it.
     return Response(answer.body, answer.status, headers={"content-type": answer.media_type})
+
+
+def _hanging_up(answer: Answer) -> Response:
+    """What answers a sender before its body is read: nothing else can follow on that connection."""
+    return _with_header(answer, "connection", "close")
 
 
 def _with_header(answer: Answer, name: str, value: str) -> Response:
