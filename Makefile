@@ -2,9 +2,12 @@
 # PYTHON changes. Needed beforehand: make, Python 3.11 or newer, and the package registry.
 
 PYTHON ?= python3
-PYTEST_ARGS ?= --numprocesses=auto --dist=loadfile
+PYTEST_ARGS ?= --numprocesses=auto --dist=worksteal
 BENCH_ARGS ?=
 MUTANTS_ARGS ?=
+
+# Hundreds of processes import the same modules: each module is compiled once, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
 
 SHELL := /bin/sh
 VENV := .venv

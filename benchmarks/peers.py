@@ -157,6 +157,10 @@ class Recorder:
         """That of the engine in memory."""
         self._engine.give_way()
 
+    def refuse_replaced(self) -> None:
+        """That of the engine in memory."""
+        self._engine.refuse_replaced()
+
     def measures(self) -> Mapping[str, int]:
         """Those of the engine in memory."""
         return self._engine.measures()
@@ -196,6 +200,10 @@ class Counting:
     def give_way(self) -> None:
         """That of the engine below."""
         self._engine.give_way()
+
+    def refuse_replaced(self) -> None:
+        """That of the engine below."""
+        self._engine.refuse_replaced()
 
     def measures(self) -> Mapping[str, int]:
         """Those of the engine below."""

@@ -22,6 +22,7 @@ from sealbook.merkle.keys import Algorithm, VerifierKey
 from sealbook.merkle.note import Note
 
 if TYPE_CHECKING:
+    from sealbook.merkle.note import SignedCheckpoint
     from sealbook.merkle.policy import Policy
 
 WHOLE_PROVES = (
@@ -31,13 +32,29 @@ SELECTION_PROVES = "each proven run stands in the log; that no other run does, a
 
 
 def parse_anchor(source: str, data: bytes, policy: Policy | None) -> Outside:
-    """A checkpoint from outside: a signed note, or its text alone. With a policy it must be a note that meets it."""
+    """A checkpoint from outside: a signed note, or its text alone. With a policy it must be a note that meets it.
+
+    `Malformed` says what a checkpoint is, and nothing of the file: it may be any file of the machine.
+    """
     if policy is not None:
-        return Outside(source, policy.open(data).checkpoint)
+        return Outside(source, open_note(data, policy).checkpoint)
     try:
         return Outside(source, Checkpoint.parse(Note.parse(data).text))
     except Malformed:
+        pass
+    try:
         return Outside(source, Checkpoint.parse(data))
+    except Malformed:
+        raise Malformed("no checkpoint, which is three lines: an origin, a size and a root") from None
+
+
+def open_note(data: bytes, policy: Policy) -> SignedCheckpoint:
+    """The signed checkpoint that the policy accepts; `Malformed`, without a word of the file, for what is none."""
+    try:
+        Checkpoint.parse(Note.parse(data).text)
+    except Malformed:
+        raise Malformed("no signed checkpoint: three lines, an empty one, and signatures") from None
+    return policy.open(data)
 
 
 def parse_signers(data: bytes) -> frozenset[bytes]:

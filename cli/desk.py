@@ -88,14 +88,15 @@ def brought(
 
     if max_age is not None and policy is None:
         raise click.UsageError("--max-age needs --policy, which says whose cosignatures count")
-    path = policy or signers
+    source: object = policy
     try:
         known = None if policy is None else policy_file.parse(policy.read_bytes())
+        source = "--max-age"
         age = None if max_age is None else offline.parse_age(max_age)
-        path = signers
+        source = signers
         keys = None if signers is None else bundles.parse_signers(signers.read_bytes())
     except Malformed as error:
-        raise click.ClickException(f"{path}: {error}") from error
+        raise click.ClickException(f"{source}: {error}") from error
     if age is not None and known is not None and known.quorum is None:
         raise click.UsageError("--max-age needs witnesses, who alone state a time: the policy's quorum is none")
     outside: list[Outside] = []
@@ -104,7 +105,7 @@ def brought(
         name, data = str(file), file.read_bytes()
         try:
             if known is not None:
-                check_fresh(known, known.open(data), age)
+                check_fresh(known, bundles.open_note(data, known), age)
             outside.append(Outside(name, bundles.parse_anchor(name, data, None).checkpoint))
         except Malformed as error:
             raise click.ClickException(f"{name}: {error}") from error

@@ -14,7 +14,7 @@ import binascii
 from typing import Any
 
 from sealbook.cli.importing import strict
-from sealbook.journal import EffectKey, Entry, InvalidEntry
+from sealbook.journal import EffectKey, Entry, InvalidEntry, InvalidName, ids
 
 NAME = "the entry"
 MEMBERS = frozenset({"kind", "data", "case", "effect", "attempt"})
@@ -31,6 +31,12 @@ def read(text: bytes) -> Entry:
     kind, case, attempt = value.get("kind"), value.get("case"), value.get("attempt")
     if not isinstance(kind, str):
         raise InvalidEntry(f"{NAME}'s kind", "must be text, such as Note")
+    try:
+        ids.check_kind(kind)
+        if case is not None:
+            ids.check_case(case)
+    except InvalidName as error:
+        raise InvalidEntry(NAME, str(error)) from error
     data = value.get("data", {})
     if not isinstance(data, dict):
         raise InvalidEntry(f"{NAME}'s data", "must be an object")
@@ -66,6 +72,9 @@ def unescaped(value: Any, where: str) -> Any:
         return value
     if "$bytes" in value:
         return _bytes(value, where)
+    if "$elided" in value:
+        whole = "`sealbook show -a -o json` and `sealbook export --format jsonl` print it whole"
+        raise InvalidEntry(where, f"was left out when it was printed: {whole}")
     plain = {}
     for name, item in value.items():
         if name.startswith("$") and not name.startswith("$$"):

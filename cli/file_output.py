@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import glob
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,9 +25,22 @@ def file_option(help_text: str) -> Callable[[Function], Function]:
     )
 
 
+PRIVATE_MODE = 0o600  # of what holds records, or says what somebody reads: as private as the store's own files
+PUBLIC_MODE = 0o666  # of what is made to be shown, such as proofs: what the umask leaves of it
+
+
+def check_place(target: Path) -> None:
+    """OSError when no file could take this name."""
+    folder = target.resolve().parent
+    folder.stat()
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+
+
 @contextmanager
-def opened(target: Path | None) -> Iterator[BinaryIO]:
-    """Where to write the answer's bytes. The file takes its name, durably, when the block ends without an error."""
+def opened(target: Path | None, *, mode: int = PRIVATE_MODE) -> Iterator[BinaryIO]:
+    """Where to write the answer's bytes. The file takes its name, durably, when the block ends without an error. One
+    that takes another's place has that one's mode."""
     if target is None:
         sys.stdout.flush()
         yield sys.stdout.buffer
@@ -35,11 +50,15 @@ def opened(target: Path | None) -> Iterator[BinaryIO]:
         with target.open("wb") as stream:
             yield stream
         return
+    check_place(target)
     final = target.resolve()
     _clear_away(final)
     new = final.with_name(f".{final.name}.{os.getpid()}.new")
     try:
-        with new.open("wb") as stream:
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        with open(descriptor, "wb") as stream:
+            if final.exists():
+                os.fchmod(descriptor, stat.S_IMODE(final.stat().st_mode))
             fcntl.flock(stream, fcntl.LOCK_EX)
             yield stream
             stream.flush()

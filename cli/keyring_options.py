@@ -66,9 +66,10 @@ def passphrase(file: str | None, *, what: str, needed: bool, new: bool = False) 
 
 
 def _of_file(file: Path) -> bytes:
+    from sealbook.cli import named_files
     from sealbook.journal import InvalidInput
 
-    text = file.read_bytes().removesuffix(b"\n").removesuffix(b"\r")
+    text = named_files.read(file).removesuffix(b"\n").removesuffix(b"\r")
     if not text or b"\n" in text:
         raise InvalidInput("passphrase file", str(file), "must hold one line that is not empty")
     return text

@@ -27,13 +27,11 @@ def url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if listener.family is socket.AF_INET6 else f"http://{host}:{port}"
 
 
-def config(listener: socket.socket) -> Config:
-    """What hypercorn is told by every server here. It takes the socket, and closes it."""
+def config() -> Config:
+    """What hypercorn is told by every server here."""
     from hypercorn.config import Config
 
     config = Config()
-    config.bind = [f"fd://{listener.detach()}"]
-    config.backlog = CONNECTIONS_WAITING_MAX
     config.include_server_header = False
     config.accesslog = None  # who asked for what is nobody's business
     return config

@@ -14,7 +14,7 @@ import click
 
 from sealbook.cli import exit_codes
 from sealbook.cli.options import VerbGroup
-from sealbook.cli.setup import Setup, complain
+from sealbook.cli.setup import DEFAULT_TENANT, Setup, complain
 
 DEFAULT_FOLDER = "agents.sealbook"
 COMPLETION = "_SEALBOOK_COMPLETE"  # what the script of `completion` sets when the shell asks what could follow
@@ -35,6 +35,7 @@ VERBS = {  # verb: (module of sealbook.cli.commands, what it does), in the order
     "keys": ("keys", "Keys of record signers, logs and witnesses: make, list, rotate, hand over."),
     "witness": ("witness", "Cosign other logs' checkpoints, or have one's own cosigned."),
     "append": ("append", "Append one entry, given as JSON."),
+    "reconcile": ("reconcile", "Record whether an effect in doubt has happened, so that its run can go on."),
     "lease": ("lease", "Acquire, renew, release, force or show a run's lease."),
     "cancel": ("cancel", "Record that somebody wants a run to stop."),
     "seal": ("seal", "Bring a concluded run's head into the log and freeze the run."),
@@ -116,9 +117,12 @@ def run(group: click.Group, args: list[str], prog_name: str, extra: dict[str, An
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else error.format_message(), err=True)
         return exit_codes.USAGE
-    except click.ClickException as error:
-        path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else prog_name
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else prog_name
         complain(f"{_without_stop(error.format_message())}{_misplaced(group, error)} (see `{path} --help`)")
+        return exit_codes.USAGE
+    except click.ClickException as error:  # a file that the caller brought and that is none of its kind: no help for it
+        complain(_without_stop(error.format_message()))
         return exit_codes.USAGE
     except (click.Abort, KeyboardInterrupt):
         _discard_output()
@@ -186,7 +190,10 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
 
 
 def _folder(ctx: click.Context, param: click.Parameter, value: str) -> Path:
-    """The store's folder; a usage error when its name is no UTF-8, in which the store could not be spoken of."""
+    """The store's folder; a usage error when its name is empty, which would be the working folder, or is no UTF-8, in
+    which the store could not be spoken of."""
+    if not value:
+        raise click.BadParameter("it is empty: name a folder")
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
         raise click.BadParameter(f"{value!a} is no name of UTF-8 without NUL")
     return Path(value)
@@ -211,7 +218,7 @@ def _folder(ctx: click.Context, param: click.Parameter, value: str) -> Path:
 @click.option(
     "--tenant",
     envvar="SEALBOOK_TENANT",
-    default="default",
+    default=DEFAULT_TENANT,
     show_default=True,
     metavar="T",
     help="The tenant; SEALBOOK_TENANT stands in.",
@@ -279,16 +286,16 @@ def _open_standard_files() -> None:
     """Give the three standard descriptors a file each, and let no character fail to be printed.
 
     Were one of them closed, the store's data file would be opened under its number, and whatever a library prints
-    would be written into the store.
+    would be written into the store. What stands for a closed standard output can only be read, so that an answer which
+    nobody gets is a failure (`the output cannot be written`); remarks and errors without a reader are dropped.
     """
-    for descriptor in (0, 1, 2):
+    for descriptor, name, mode in ((0, "stdin", os.O_RDONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
-    for name in ("stdin", "stdout", "stderr"):
+            os.open(os.devnull, mode)  # takes the lowest free number, which is this one
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115  # it lives as long as the process
+            setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r", encoding="utf-8", closefd=False))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

@@ -14,12 +14,14 @@ What is remembered stands in one file (`monitor_state`), of which a visit is one
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sealbook.cli.monitor_state import Remembered, State
+from sealbook.cli.publishing.transport import ClientMissing
 from sealbook.cli.tiles import Folder, FolderOfTiles
 from sealbook.journal.errors import EngineFailed, NotFound
 from sealbook.merkle import tiles, tree
@@ -34,6 +36,7 @@ from sealbook.merkle.tiles import CHECKPOINT_PATH, TILE_WIDTH, HashTile
 from sealbook.merkle.verify import verify_consistency
 
 SECONDS_MAX = 15.0  # to connect, and between any two parts of an answer
+BODY_SECONDS_MAX = 120.0  # from the first part of an answer to its last
 MISSING_MAX = 5  # leaves of the old log that are named when a new one lacks them
 
 
@@ -57,10 +60,7 @@ class Visit:
 
 def visit(source: Folder, policy: Policy, state: State, where: str) -> Visit:
     """Read what is new in the log, by all rules. Raises `VerificationError` by the first that is broken."""
-    note = source.find(CHECKPOINT_PATH)
-    if note is None:
-        raise NotFound("checkpoint of the log at", where)
-    checkpoint = policy.open(note).checkpoint
+    note, checkpoint = current(source, policy, where)
     seen = state.latest()
     if seen is None:
         return _read(source, state, Remembered(1, Checkpoint(checkpoint.origin, 0, _empty()), ()), checkpoint, note)
@@ -72,6 +72,14 @@ def visit(source: Folder, policy: Policy, state: State, where: str) -> Visit:
             " published, or this is an older copy"
         )
     return _read(source, state, seen, checkpoint, note)
+
+
+def current(source: Folder, policy: Policy, where: str) -> tuple[bytes, Checkpoint]:
+    """The log's latest checkpoint, as the note that is served and as the policy accepts it. `NotFound` without one."""
+    note = source.find(CHECKPOINT_PATH)
+    if note is None:
+        raise NotFound("checkpoint of the log at", where)
+    return note, policy.open(note).checkpoint
 
 
 def _empty() -> bytes:
@@ -202,8 +210,8 @@ def source_of(where: str) -> Iterator[Folder]:
     try:
         import httpx2
     except ModuleNotFoundError as error:
-        raise EngineFailed(
-            f"{error.name} is not installed: `pip install 'sealbook[witness]'` brings what reads a log over HTTP"
+        raise ClientMissing(
+            f"{error.name} is not installed: `pip install '.[witness]'` in a checkout brings what reads a log over HTTP"
         ) from error
     with httpx2.Client(timeout=SECONDS_MAX, follow_redirects=False) as client:
 
@@ -214,9 +222,11 @@ def source_of(where: str) -> Iterator[Folder]:
                         return None
                     if response.status_code != 200:
                         raise EngineFailed(f"{url}: HTTP status {response.status_code}")
-                    received = bytearray()
+                    received, deadline = bytearray(), time.monotonic() + BODY_SECONDS_MAX
                     for part in response.iter_bytes():
                         received += part
+                        if time.monotonic() > deadline:
+                            raise EngineFailed(f"{url}: not all of it came within {BODY_SECONDS_MAX:g} seconds")
                         if len(received) > NOTE_BYTES_MAX:
                             raise VerificationError(f"{url}: more than {NOTE_BYTES_MAX} bytes")
                     return bytes(received)

@@ -5,6 +5,7 @@ A visit is one transaction of it, so that it counts whole or not at all, and two
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sealbook.journal.errors import Busy, EngineFailed
+from sealbook.journal.private_files import PRIVATE_MODE
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.entry import LeafEntry, LeafType
 from sealbook.merkle.errors import VerificationError
@@ -65,9 +67,14 @@ class State:
     @classmethod
     @contextmanager
     def opened(cls, path: Path) -> Iterator[State]:
-        """The state in this file, which comes into being. What is done within counts when nothing is raised."""
+        """The state in this file, which comes into being. What is done within counts when nothing is raised.
+
+        The file is its owner's alone: who may write it decides what counts as seen."""
         try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_MODE))
             database = sqlite3.connect(path, isolation_level=None, timeout=5)
+        except OSError as error:
+            raise EngineFailed(f"{path}: {error.strerror}") from error
         except sqlite3.Error as error:
             raise EngineFailed(f"{path}: {error}") from error
         try:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +16,44 @@ from sealbook.cli.setup import Setup
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Verb(click.Command):
+class OptionsOnce(click.Command):
+    """A command that refuses an option which has one value and is given more than once, and opposites of each other.
+
+    The last one would win otherwise, and nobody would be told. A flag that says the same again is taken, and so are
+    options that collect what they are given.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """What is left of the arguments; a usage error where an option's meaning is open."""
+        given = list(args)
+        try:
+            rest = super().parse_args(ctx, args)
+            if not ctx.resilient_parsing:
+                _check_once(self.make_parser(ctx).parse_args(given)[2])
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # whose help to see: click leaves it open where a value is missing
+            raise
+        return rest
+
+
+def _check_once(order: Sequence[click.Parameter]) -> None:
+    """`order` has an item for each time that a parameter was met."""
+    first: dict[str | None, click.Option] = {}  # by what the options set
+    seen: set[click.Option] = set()
+    for option in order:
+        if not isinstance(option, click.Option) or option.multiple or option.count:
+            continue
+        before = first.setdefault(option.name, option)
+        name = option.opts[-1]
+        if before is not option:
+            raise click.UsageError(f"{before.opts[-1]} and {name} exclude each other")
+        says_the_same = option.is_flag and not option.secondary_opts
+        if option in seen and not says_the_same:
+            raise click.UsageError(f"{'/'.join((name, *option.secondary_opts[-1:]))} is given more than once")
+        seen.add(option)
+
+
+class Verb(OptionsOnce):
     """A command whose help ends in examples, each a whole line for a shell."""
 
     def __init__(self, *args: Any, examples: tuple[str, ...] = (), **kwargs: Any) -> None:
@@ -28,7 +65,7 @@ class Verb(click.Command):
         write_examples(formatter, self.examples)
 
 
-class VerbGroup(click.Group):
+class VerbGroup(OptionsOnce, click.Group):
     """A group of verbs, whose help ends in examples, too: its own, and otherwise the first one of each of its verbs."""
 
     def __init__(self, *args: Any, examples: tuple[str, ...] = (), **kwargs: Any) -> None:
@@ -64,24 +101,41 @@ def _instant(ctx: click.Context, param: click.Parameter, value: str | None) -> i
         return None
     from sealbook.cli import times
 
-    zone = times.local_zone() if ctx.params.get("local") else UTC
+    zone = local_zone() if ctx.params.get("local") else UTC
     try:
-        return times.parse(value, now=time.time_ns() // 1000, zone=zone, second=param.name == "until")
+        instant = times.parse(value, now=time.time_ns() // 1000, zone=zone, second=param.name == "until")
     except ValueError as error:
         raise click.BadParameter(f"{value!r} names no instant: {error}") from None
+    since, until = (instant if param.name == name else ctx.params.get(name) for name in ("since", "until"))
+    if since is not None and until is not None and since > until:
+        raise click.BadParameter("--since is after --until: nothing lies between them")
+    return instant
+
+
+def local_zone() -> tzinfo:
+    """The zone that `--local` means; a usage error where TZ names none."""
+    from sealbook.cli import times
+
+    try:
+        return times.local_zone()
+    except ValueError as error:
+        raise click.UsageError(f"--local: {error}") from None
 
 
 def count(value: str | int | None) -> int | None:
     """How many: a number within the journal's own limits, or `all` (None)."""
     if value is None or value == "all":
         return None
-    from sealbook.journal import ids
+    from sealbook.journal import InvalidInput, ids
 
     try:
         number = int(value)
     except ValueError:
         raise click.BadParameter(f"{value!r} is neither a number nor `all`") from None
-    return ids.check_limit(number)
+    try:
+        return ids.check_limit(number)
+    except InvalidInput as error:
+        raise click.BadParameter(f"{value} {error.reason}") from error
 
 
 def format_option(*formats: str) -> Callable[[Function], Function]:
@@ -110,9 +164,18 @@ def since_option(help_text: str) -> Callable[[Function], Function]:
     return click.option("-S", "--since", callback=_instant, metavar="INSTANT", help=help_text)
 
 
+def _epoch(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
+    from sealbook.journal import InvalidInput, ids
+
+    try:
+        return None if value is None else ids.check_epoch(value)
+    except InvalidInput as error:
+        raise click.BadParameter(f"{value} {error.reason}") from error
+
+
 def epoch_option(help_text: str, *, required: bool = False) -> Callable[[Function], Function]:
     """`--epoch`: the fencing token."""
-    return click.option("--epoch", type=int, required=required, metavar="N", help=help_text)
+    return click.option("--epoch", type=int, callback=_epoch, required=required, metavar="N", help=help_text)
 
 
 def _about_store_log(ctx: click.Context, param: click.Parameter, value: bool) -> None:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from sealbook.journal.errors import UnknownVersion
 from sealbook.journal.record import BODY_BYTES_MAX, Row
 from sealbook.merkle.encoding import parse_base64
-from sealbook.merkle.errors import Malformed, shown
+from sealbook.merkle.errors import Malformed
 
 LINE_VERSION = 1
 LINE_BYTES_MAX = BODY_BYTES_MAX // 3 * 4 + 1024  # a body in base64, and the rest of the line
@@ -56,9 +56,9 @@ def _decode(line: bytes) -> Row:
     try:
         members = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise Malformed(f"no JSON: {shown(line[:60])}") from error
+        raise Malformed("no JSON") from error
     if not isinstance(members, dict):
-        raise Malformed(f"no record: {shown(line[:60])}")
+        raise Malformed("no record, which is an object")
     version = members.get("v")
     if isinstance(version, int) and version > LINE_VERSION:
         raise UnknownVersion(f"records are in version {version}, {LINE_VERSION} is known: verify with a newer build")
@@ -75,7 +75,7 @@ def _decode(line: bytes) -> Row:
 def _bytes(members: dict[str, Any], name: str) -> bytes:
     text = members[name]
     if not isinstance(text, str):
-        raise Malformed(f"{name} is base64, not {shown(text)}")
+        raise Malformed(f"{name} is base64 in text")
     data = parse_base64(name, text)
     if len(data) != _SIZES.get(name, len(data)):
         raise Malformed(f"{name} has {_SIZES[name]} bytes, not {len(data)}")

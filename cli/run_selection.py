@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sealbook.cli.paging import pages
+from sealbook.journal import NotFound
 
 if TYPE_CHECKING:
     from sealbook.indexes.standing import Standing
@@ -100,4 +101,6 @@ def _of_case(tenant: Tenant, wanted: Wanted, found: Iterator[Standing]) -> Itera
         return found
     case = wanted.case
     members = {record.run for record in pages(lambda after, limit: tenant.case_history(case, after=after, limit=limit))}
+    if not members:
+        raise NotFound("case", case)
     return (standing for standing in found if standing.run in members)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from sealbook.journal import Journal, Log, Tenant
 
 
+DEFAULT_TENANT = "default"
+TENANTS_TOLD = 5  # of a store that may have many more
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """The store's folder, the tenant and the log's origin, and how to print."""
@@ -39,28 +43,50 @@ class Setup:
     @contextmanager
     def journal(self, *, readonly: bool, create: bool = False) -> Iterator[Journal]:
         """The store, open for as long as the verb runs."""
-        from sealbook.journal import Journal
+        from sealbook.journal import InvalidInput, Journal
 
-        with Journal.open(
-            self.folder, create=create, readonly=readonly, origin=self.origin, store_origin=self.store_origin
-        ) as journal:
+        try:
+            opened = Journal.open(
+                self.folder, create=create, readonly=readonly, origin=self.origin, store_origin=self.store_origin
+            )
+        except InvalidInput as error:  # of what stands before the verb
+            raise click.UsageError(str(error)) from error
+        with opened as journal:
             yield journal
 
     @contextmanager
-    def reading(self) -> Iterator[Tenant]:
-        """The tenant, for a verb that only reads."""
+    def reading(self, *, to_come: bool = False) -> Iterator[Tenant]:
+        """The tenant, for a verb that only reads; one that was named has a record, unless it may be one `to_come`."""
         with self.journal(readonly=True) as journal:
-            yield journal.tenant(self.tenant)
+            yield self.new_tenant(journal) if to_come else self.known_tenant(journal)
+
+    def known_tenant(self, journal: Journal) -> Tenant:
+        """The tenant, for a verb that is about what it has. `NotFound` for one that was named and has no record; the
+        default tenant of a new store is empty."""
+        from sealbook.journal import NotFound
+
+        if self.tenant != DEFAULT_TENANT and journal.tenant(self.tenant).name not in journal.tenants():
+            raise NotFound("tenant", self.tenant)
+        return self.new_tenant(journal)
+
+    def new_tenant(self, journal: Journal) -> Tenant:
+        """The tenant, which may have no record. Where others have, that is remarked: --tenant may have been forgotten,
+        or its name misspelt."""
+        tenant, names = journal.tenant(self.tenant), journal.tenants()
+        if names and self.tenant not in names:
+            more = f" and {len(names) - TENANTS_TOLD} more" if len(names) > TENANTS_TOLD else ""
+            self.remark(f"tenant {self.tenant} has no records; this store has: {', '.join(names[:TENANTS_TOLD])}{more}")
+        return tenant
 
     @contextmanager
-    def writing(self) -> Iterator[Tenant]:
-        """The tenant, for a verb that writes."""
+    def writing(self, *, known: bool = False) -> Iterator[Tenant]:
+        """The tenant, for a verb that writes; with `known`, to what must be there already."""
         with self.journal(readonly=False) as journal:
-            yield journal.tenant(self.tenant)
+            yield self.known_tenant(journal) if known else self.new_tenant(journal)
 
     def log(self, journal: Journal) -> Log:
-        """The log that the verb is about: the tenant's, or the store log."""
-        return journal.store_log if self.store_log else journal.tenant(self.tenant)
+        """The log that the verb is about: the tenant's, or the store log. `NotFound` as `known_tenant`."""
+        return journal.store_log if self.store_log else self.known_tenant(journal)
 
     def logs(self, journal: Journal) -> Sequence[Log]:
         """The same for a verb that is about all tenants' logs unless --tenant is given."""
@@ -91,8 +117,8 @@ class Setup:
         from sealbook.journal.origins import check_store_origin, tenant_origin
 
         try:
-            with self.reading_log() as log:
-                return log.origin
+            with self.journal(readonly=True) as journal:
+                return (journal.store_log if self.store_log else journal.tenant(self.tenant)).origin
         except StoreMissing:
             if self.store_log:
                 return check_store_origin(self.store_origin, self.origin, {})

@@ -57,23 +57,28 @@ class StoreLogOfTiles:
         self._journal, self._log = journal, log
         self._own = StoreOfTiles(log, log.published_checkpoint)
         self._tenants: dict[bytes, str] = {}
+        self._looked_at = -1  # the size of the store log, when it was last looked whose log stands under which tag
 
     def find(self, path: str) -> bytes | None:
         """The bytes of the checkpoint, tile or bundle at this path; None for what the checkpoint does not cover."""
         tag, rest = tiles.split_tenant_path(path)
         if tag is None:
             return self._own.find(path)
-        note, tenant = self._log.published_checkpoint(), self._tenant(tag)
-        if note is None or tenant is None:
+        note = self._log.published_checkpoint()
+        if note is None:
             return None
-        found = self._log.head(tenant, checkpoint_of(note).size)
-        if found is None or found[1].tag != tag:
+        size = checkpoint_of(note).size
+        tenant = self._tenant(tag, size)
+        found = None if tenant is None else self._log.head(tenant, size)
+        if tenant is None or found is None or found[1].tag != tag:
             return None
         tile = covered_tile(rest, found[1].size)
         return tiles.encode_tile(tile, self._journal.tenant(tenant).tree_nodes) if isinstance(tile, HashTile) else None
 
-    def _tenant(self, tag: bytes) -> str | None:
-        """Whose log stood under the tag when it was last looked for. Whether it still does, its head says."""
-        if tag not in self._tenants:
-            self._tenants = self._log.tags()
+    def _tenant(self, tag: bytes, size: int) -> str | None:
+        """Whose log stood under the tag when it was last looked for, once for each size of the store log: whoever asks
+        for tags that nobody has would otherwise have all tenants read each time. Whether it still does, its head
+        says."""
+        if tag not in self._tenants and size != self._looked_at:
+            self._tenants, self._looked_at = self._log.tags(), size
         return self._tenants.get(tag)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SILENCE_MS_MIN = 60_000  # between two records, to be told as a silence
 
-_ENDS = {"EffectDone": "done", "EffectFailed": "failed"}
+_ENDS = {"EffectDone": "done", "EffectFailed": "failed", "EffectReconciled": None}  # which says itself how
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Story:
                     None if last is None else record.at - last,
                 )
             )
-        elif before is not None and place is not None and before.end_seq is None:
+        elif record.kind in _ENDS and before is not None and place is not None and before.end_seq is None:
             status = _ENDS.get(record.kind) or str(record.data.get("disposition"))
             self.attempts[place] = replace(before, status=status, end_seq=record.seq, ended_at=record.at)
 

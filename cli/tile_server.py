@@ -37,6 +37,7 @@ REQUEST_BYTES_MAX = 8 * 1024  # request line and headers
 def application(folder: Folder) -> Starlette:
     """The application that serves these tiles."""
     from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
     from starlette.responses import Response
     from starlette.routing import Route
 
@@ -52,7 +53,15 @@ def application(folder: Folder) -> Starlette:
             headers = _headers(TILE_CACHING) | {"content-type": TILE_MEDIA_TYPE}
         return Response(data, headers=headers)
 
-    return Starlette(routes=[Route("/{path:path}", answer, methods=["GET"])])
+    async def refuse(request: Request, error: Exception) -> Response:
+        """Another method. Its body is not read: nothing else can follow on that connection."""
+        assert isinstance(error, HTTPException)
+        headers = {**(error.headers or {}), "connection": "close"}
+        return Response(f"{error.detail}\n", error.status_code, headers, media_type="text/plain")
+
+    return Starlette(
+        routes=[Route("/{path:path}", answer, methods=["GET"])], exception_handlers={HTTPException: refuse}
+    )
 
 
 def _headers(caching: str) -> dict[str, str]:
@@ -62,9 +71,10 @@ def _headers(caching: str) -> dict[str, str]:
 def serve(app: Starlette, listener: socket.socket, *, ready: Callable[[], None] = lambda: None) -> None:
     """Serve the application until SIGTERM or SIGINT; what is being answered then is answered."""
     import trio
-    from hypercorn.trio import serve as hypercorn_serve
 
-    config = listening.config(listener)
+    from sealbook.cli import connections
+
+    config = listening.config()
     config.errorlog = logging.getLogger("sealbook.tile_server")
     config.read_timeout = READ_SECONDS_MAX
     config.keep_alive_timeout = IDLE_SECONDS_MAX
@@ -73,7 +83,4 @@ def serve(app: Starlette, listener: socket.socket, *, ready: Callable[[], None] 
     async def stopped() -> None:
         await listening.until_signalled(ready=ready)
 
-    async def main() -> None:
-        await hypercorn_serve(app, config, shutdown_trigger=stopped)  # type: ignore[arg-type]  # starlette's own ASGI types
-
-    trio.run(main)
+    trio.run(connections.serve, app, config, listener, stopped)

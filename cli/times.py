@@ -109,10 +109,14 @@ def span(text: str) -> int:
 
 
 def local_zone() -> tzinfo:
-    """The zone of this machine's clock: as TZ says, else as the system is set up, else UTC."""
+    """The zone of this machine's clock: as TZ says, else as the system is set up, else UTC. `ValueError` for a TZ that
+    names none: UTC would pass for the local time."""
     name = os.environ.get("TZ", "").removeprefix(":")
     if name:
-        return _zone(name) or UTC
+        zone = _zone(name)
+        if zone is None:
+            raise ValueError(f"TZ is {name!r}, which names no zone that is known here")
+        return zone
     try:
         with Path(LOCAL_ZONE_FILE).open("rb") as file:
             return ZoneInfo.from_file(file, key="local time")

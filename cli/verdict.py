@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MEANING = "internally consistent; without an outside checkpoint this does not show completeness or age"
 ANCHORED = "internally consistent, and begins with every outside checkpoint given; what followed them it does not show"
+OF_OTHERS = "NOT consistent, though nothing that is told here is of this tenant"
 COUNTS = ("tenants", "runs", "records", "bytes", "leaves", "effects", "index_rows", "signatures")
 _WORDS = {
     "tenants": ("tenant",),
@@ -30,16 +31,25 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a check came to: the reports it is made of, and all findings and open questions of them and beside them."""
+    """What a check came to: the reports it is made of, and all findings and open questions of them and beside them.
+
+    `others` are findings of tenants that nobody asked about: they count, and their content is not told.
+    """
 
     reports: Sequence[CheckReport]
     findings: Sequence[Finding]
     not_checked: Sequence[str]
+    others: Sequence[Finding] = ()
 
     @property
     def damaged(self) -> list[Finding]:
         """The findings that are no mere records of a newer version."""
         return [finding for finding in self.findings if not finding.newer]
+
+    @property
+    def damaged_elsewhere(self) -> bool:
+        """Whether other tenants have findings that are no mere records of a newer version."""
+        return any(not finding.newer for finding in self.others)
 
     @property
     def agreed(self) -> list[str]:
@@ -48,14 +58,16 @@ class Verdict:
 
     @property
     def meaning(self) -> str:
-        """What it means that nothing was found."""
+        """What it means that nothing was found, or nothing of the tenant that was asked about."""
+        if self.damaged_elsewhere:
+            return OF_OTHERS
         return ANCHORED if self.agreed else MEANING
 
     def code(self, *, strict: bool) -> int:
         """The exit code."""
-        if self.damaged:
+        if self.damaged or self.damaged_elsewhere:
             return exit_codes.INTEGRITY
-        return exit_codes.INCOMPLETE if self.findings or (strict and self.not_checked) else exit_codes.OK
+        return exit_codes.INCOMPLETE if self.findings or self.others or (strict and self.not_checked) else exit_codes.OK
 
 
 def counts(reports: Sequence[CheckReport]) -> dict[str, int]:
@@ -69,13 +81,14 @@ def counts(reports: Sequence[CheckReport]) -> dict[str, int]:
 def as_object(verdict: Verdict) -> dict[str, Any]:
     """The verdict as JSON has it."""
     return {
-        "consistent": not verdict.damaged,
+        "consistent": not (verdict.damaged or verdict.damaged_elsewhere),
         "meaning": verdict.meaning,
         "level": verdict.reports[0].level.word,
         "checked": counts(verdict.reports),
         "agreed": verdict.agreed,
         "findings": [finding_object(finding) for finding in verdict.findings],
         "findings_more": sum(report.findings_more for report in verdict.reports),
+        "findings_of_others": len(verdict.others),
         "not_checked": list(verdict.not_checked),
     }
 
@@ -111,7 +124,13 @@ def print_text(output: Output, verdict: Verdict) -> None:
         told = f"NOT consistent: {counted(len(damage) + more, 'finding')}"
         output.line(output.paint(f"{told}, {len(damage)} of them told" if more else told, "red", "bold"))
     else:
-        output.line(output.paint(verdict.meaning, "green"))
+        style = ("red", "bold") if verdict.damaged_elsewhere else ("green",)
+        output.line(output.paint(verdict.meaning, *style))
+    if verdict.others:
+        untold = counted(len(verdict.others), "finding")
+        output.line(output.paint(f"{untold} of other tenants, not told here: verify without --tenant", "red"))
+    if more and not damage:
+        output.line(output.paint(f"{counted(more, 'more finding')}, of whichever tenant, that nobody kept", "red"))
     means = None
     for finding in verdict.findings:
         output.line(output.paint(finding_line(finding), "yellow" if finding.newer else "red"))

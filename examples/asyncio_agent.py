@@ -4,12 +4,10 @@ python examples/asyncio_agent.py agents.sealbook order-42           asks, and en
 python examples/asyncio_agent.py agents.sealbook order-42 yes       hands in the answer, and goes on
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 
-from sealbook.journal import AsyncioJournal, AsyncLeasedRun
+from sealbook.journal import AsyncioJournal, AsyncLeasedRun, InDoubt
 
 
 async def draft(run: str) -> str:
@@ -37,7 +35,7 @@ async def execute(run: AsyncLeasedRun) -> str:
     return "sent"
 
 
-async def main(store: str, name: str, answer: str | None = None) -> str:
+async def work(store: str, name: str, answer: str | None = None) -> str:
     async with (
         AsyncioJournal.open(store, create=True) as journal,
         journal.tenant("shop").leased(name, owner="asyncio-agent") as run,
@@ -47,5 +45,15 @@ async def main(store: str, name: str, answer: str | None = None) -> str:
         return await execute(run)
 
 
+def main(*arguments: str) -> int:
+    try:
+        print(asyncio.run(work(*arguments)))
+        return 0
+    except InDoubt as doubt:  # a human must look before it is started again
+        print(doubt, file=sys.stderr)
+        return 7
+
+
 if __name__ == "__main__":
-    print(asyncio.run(main(*sys.argv[1:])))
+    usage = "usage: python examples/asyncio_agent.py STORE RUN [ANSWER]"
+    sys.exit(main(*sys.argv[1:]) if len(sys.argv) in (3, 4) else usage)

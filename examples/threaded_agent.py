@@ -9,8 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from sealbook.cli.exit_codes import code_of, line_of
-from sealbook.journal import DidNotHappen, Journal, Landed, LeasedRun, Replayed, SealbookError, reconcile
+from sealbook.journal import DidNotHappen, InDoubt, Journal, Landed, LeasedRun, Refused, Replayed, reconcile
 
 LEDGER = Path("ledger.txt")  # stands for a bank
 
@@ -49,10 +48,11 @@ def main(store: str, order: str) -> int:
                 with shop.leased(admitted.run, owner=f"agent-{os.getpid()}") as run:
                     execute(run, order)
             return 0
-    except SealbookError as error:
-        print(line_of(error), file=sys.stderr)
-        return code_of(error) or 1  # 7 when an effect is in doubt
+    except Refused as refusal:
+        print(refusal, file=sys.stderr)
+        return 7 if isinstance(refusal, InDoubt) else 5  # 7: a human must look before it is started again
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    usage = "usage: python examples/threaded_agent.py STORE ORDER"
+    sys.exit(main(*sys.argv[1:]) if len(sys.argv) == 3 else usage)

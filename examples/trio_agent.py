@@ -3,14 +3,11 @@
 python examples/trio_agent.py agents.sealbook 42 43 44
 """
 
-from __future__ import annotations
-
 import sys
-from functools import partial
 
 import trio
 
-from sealbook.journal import AsyncLeasedRun, AsyncTenant, Replayed, TrioJournal
+from sealbook.journal import AsyncLeasedRun, AsyncTenant, InDoubt, TrioJournal
 
 
 async def ask_the_model(prompt: str) -> str:
@@ -21,7 +18,6 @@ async def ask_the_model(prompt: str) -> str:
 
 async def ship(order: str, idempotency_key: str) -> str:
     """Stands for a shipper who honours the key: asked twice, it ships once."""
-    await trio.lowlevel.checkpoint()
     return f"parcel {order}, under {idempotency_key[:8]}"
 
 
@@ -40,18 +36,24 @@ async def execute(run: AsyncLeasedRun, order: str) -> None:
     await run.conclude("cancelled" if await run.cancel_requested else "completed")
 
 
-async def work(shop: AsyncTenant, order: str) -> None:
+async def work(shop: AsyncTenant, order: str, doubts: list[InDoubt]) -> None:
     admitted = await shop.admit("web", order)
-    if not isinstance(admitted, Replayed):
+    try:
         async with shop.leased(admitted.run, owner="trio-agent") as run:
             await execute(run, order)
+    except InDoubt as doubt:  # a human must look; the other orders go on
+        doubts.append(doubt)
+        print(doubt, file=sys.stderr)
 
 
-async def main(store: str, *orders: str) -> None:
+async def main(store: str, *orders: str) -> int:
+    doubts: list[InDoubt] = []
     async with TrioJournal.open(store, create=True) as journal, trio.open_nursery() as nursery:
         for order in orders:
-            nursery.start_soon(work, journal.tenant("shop"), order)
+            nursery.start_soon(work, journal.tenant("shop"), order, doubts)
+    return 7 if doubts else 0
 
 
 if __name__ == "__main__":
-    trio.run(partial(main, *sys.argv[1:]))
+    usage = "usage: python examples/trio_agent.py STORE ORDER..."
+    sys.exit(trio.run(main, sys.argv[1], *sys.argv[2:]) if len(sys.argv) > 2 else usage)

@@ -62,6 +62,7 @@ from sealbook.journal.errors import SealbookError as SealbookError
 from sealbook.journal.errors import StoreFull as StoreFull
 from sealbook.journal.errors import StoreMissing as StoreMissing
 from sealbook.journal.errors import TooLarge as TooLarge
+from sealbook.journal.errors import Unfinished as Unfinished
 from sealbook.journal.errors import UnknownVersion as UnknownVersion
 from sealbook.journal.errors import WrongFormat as WrongFormat
 from sealbook.journal.errors import WrongLoop as WrongLoop
@@ -187,6 +188,7 @@ __all__ = [
     "TooLarge",
     "TrioJournal",
     "Trust",
+    "Unfinished",
     "UnknownVersion",
     "Upcaster",
     "Waiting",

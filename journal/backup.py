@@ -109,10 +109,12 @@ def backup(journal: Journal, path: Path, *, made_at: int, progress: Progress | N
     if path.resolve().is_relative_to(engine.path.resolve()):
         raise InvalidInput("path", str(path), "lies inside the store: a backup there goes where the store goes")
     with store_folder.told(f"cannot write the backup {path}"):
+        made = False
         with suppress(FileExistsError):
             path.mkdir(mode=0o700)
+            made = True
             store_folder.sync_folder(path.absolute().parent)
-        with locked(path, fcntl.LOCK_EX):
+        with locked(path, fcntl.LOCK_EX), _taken_back(path, made):
             before = check_place(path, journal.store_id)
             _clear(path, None if before is None else before.generation)
             with journal._snapshot() as snapshot:
@@ -174,6 +176,20 @@ def locked(path: Path, kind: int) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextmanager
+def _taken_back(path: Path, made: bool) -> Iterator[None]:
+    """Where no backup came to be, the folder that was made for it goes again."""
+    try:
+        yield
+    except BaseException:
+        if made and not (path / MANIFEST).exists():
+            with suppress(OSError):
+                for name in (MANIFEST_NEW, LOCK):
+                    (path / name).unlink(missing_ok=True)
+                path.rmdir()
+        raise
+
+
 def _clear(path: Path, generation: int | None) -> None:
     """Remove what a backup that was cut off has left, and generations that were replaced."""
     (path / MANIFEST_NEW).unlink(missing_ok=True)
@@ -218,7 +234,9 @@ def _checked_copy(
         report = journal.check(progress=progress)
         if damage := [finding for finding in report.findings if not finding.newer]:
             more = len(damage) + report.findings_more
-            raise Corrupt(f"the store is damaged, the backup stays as it was: {more} findings, first: {damage[0].what}")
+            stays = "no backup was made" if before is None else "the backup stays as it was"
+            words = "1 finding" if more == 1 else f"{more} findings, first"
+            raise Corrupt(f"the store is damaged, {stays}: {words}: {damage[0].what}")
         manifest = _described(journal, folder)
     return replace(manifest, generation=generation, made_at=made_at)
 

@@ -42,6 +42,7 @@ from sealbook.journal.overlay import Overlay
 from sealbook.journal.record import (
     ED25519,
     GENESIS,
+    SIGNATURE_BYTES,
     Head,
     Record,
     Row,
@@ -159,7 +160,7 @@ class Rules:
     def __init__(self, overlay: Overlay, moment: Moment, setting: Setting, restoration: int) -> None:
         self._overlay = overlay
         self._moment = moment
-        self._at = max(0, moment.wall_ms)  # before 1970 the clock is wrong anyway (A45)
+        self._at = max(0, leases.check_moment(moment).wall_ms)  # before 1970 the clock is wrong anyway (A45)
         self._setting = setting
         self._restoration = restoration
         self._signer_id = None if setting.signer is None else signer_id(setting.signer.public_key)
@@ -182,7 +183,7 @@ class Rules:
             case ask.AnchorOpen():
                 return anchoring.anchor_open(self._overlay, tenant)
             case ask.GatherHeads():
-                return heads.gather(self._overlay, self._setting.identity.lineage_id)
+                return heads.gather(self._overlay, self._setting.identity.lineage_id, request.origin)
             case ask.RequestCancel():
                 return self._request_cancel(tenant, request)
             case ask.ForceLease():
@@ -338,7 +339,12 @@ class Rules:
         place = (tables.SIGNERS, self._signer_id)
         if self._overlay.get(place) is None:
             self._overlay.put(place, bytes([ED25519]) + signer.public_key)
-        return signer.sign(signed_message(record_hash))
+        signature = signer.sign(signed_message(record_hash))
+        if not isinstance(signature, bytes) or len(signature) != SIGNATURE_BYTES:  # nobody could read such a record
+            raise InvalidInput(
+                "signer", signer.public_key.hex(), f"makes signatures that are not {SIGNATURE_BYTES} bytes"
+            )
+        return signature
 
     def _replay(self, tenant: str, request: ask.Append, epoch: int, head: Head) -> Appended:
         """The records that an earlier call made of these entries after this head; `Conflict` when it made none."""

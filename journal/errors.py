@@ -219,16 +219,18 @@ class EffectNotStarted(Refused):
 
 @dataclass(eq=False)
 class EffectSettled(Refused):
-    """An end for an effect whose latest attempt has ended already."""
+    """An end for an effect whose latest attempt has ended already; `seq` is the record of that, where it is known."""
 
     run: str
     effect: str
     attempt: int
     status: str
+    seq: int | None = None
 
     def __str__(self) -> str:
         run = printable(self.run)
-        return f"{run}: attempt {self.attempt} of effect {self.effect[:16]}… has ended already ({self.status})"
+        how = self.status if self.seq is None else f"{self.status}, record {self.seq}"
+        return f"{run}: attempt {self.attempt} of effect {self.effect[:16]}… has ended already ({how})"
 
 
 @dataclass(eq=False)
@@ -287,7 +289,8 @@ class InDoubt(Refused):
     def __str__(self) -> str:
         why = f" ({printable(self.reason)})" if self.reason else ""
         effect = f"attempt {self.attempt} of effect {self.effect[:16]}…"
-        return f"{printable(self.run)}: {effect} is in doubt{why}: reconcile it"
+        run = printable(self.run)
+        return f"{run}: {effect} is in doubt{why}: look whether it happened, and record that (sealbook reconcile)"
 
 
 @dataclass(eq=False)
@@ -373,6 +376,17 @@ class Busy(Refused):
 
     def __str__(self) -> str:
         return f"{self.what}: try again"
+
+
+@dataclass(eq=False)
+class Unfinished(Refused):
+    """What an export that was cut off has left cannot be gone on with by this one. `what` is the file."""
+
+    what: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.what} cannot be gone on with: {self.reason}"
 
 
 @dataclass(eq=False)

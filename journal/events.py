@@ -27,6 +27,7 @@ class Event(NamedTuple):
 EVENTS: Final[Mapping[str, Event]] = {
     "run.fenced": Event("warning", ("tenant", "run", "epoch", "current")),
     "lease.taken_over": Event("warning", ("tenant", "run", "epoch_before", "epoch")),
+    "effect.in_doubt": Event("warning", ("tenant", "run", "attempt")),
     "lease.lost": Event("error", ("tenant", "run", "epoch", "current", "reason")),
     "writer.busy": Event("warning", ("store", "held_by", "seconds")),
     "commit.resolved": Event("warning", ("store", "written")),
@@ -36,6 +37,7 @@ EVENTS: Final[Mapping[str, Event]] = {
     "store.reopened": Event("warning", ("store",)),
     "store.corrupt": Event("error", ("tenant", "run", "seq", "table")),
     "lock.replaced": Event("error", ("store", "path")),
+    "data.replaced": Event("error", ("store", "path")),
     "readers.cleared": Event("info", ("store", "readers")),
     "index.rebuilt": Event("info", ("rows",)),
 }

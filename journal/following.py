@@ -2,7 +2,8 @@
 
 Between two looks nothing is held, no snapshot and no page of the file. A look costs the store's version when nothing
 has happened, and one page otherwise. The page begins with the record that was read last, so that a history which was
-rewritten meanwhile, or an older copy that was put back, is `Corrupt` and never waited for.
+rewritten meanwhile, or an older copy that was put back, is `Corrupt` and never waited for. Where another store stands
+by now, or none, a look is the `EngineFailed` that a writer meets: nothing will ever come.
 """
 
 from __future__ import annotations

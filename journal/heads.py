@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sealbook.journal import adoption, anchoring, reading, seals, tables
+from sealbook.journal import adoption, anchoring, publishing, reading, seals, tables
 from sealbook.journal.engine.port import Place, Snapshot
 from sealbook.journal.errors import Corrupt, InvalidInput
 from sealbook.journal.ids import STORE_LOG
@@ -62,8 +62,9 @@ class _Due(NamedTuple):
     counts: TenantRow
 
 
-def gather(overlay: Overlay, lineage: bytes) -> list[GatheredHead]:
-    """Append the heads that are due; the lineage id is the store's."""
+def gather(overlay: Overlay, lineage: bytes, origin: str) -> list[GatheredHead]:
+    """Append the heads that are due; the lineage id is the store's, the origin that of its log."""
+    publishing.check_origin(overlay, STORE_LOG, origin)
     due: list[_Due] = []
     for tenant in overlay.tenants():
         counts = overlay.tenant(tenant)

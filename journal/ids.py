@@ -39,11 +39,16 @@ _KIND = re.compile(r"(?:[A-Za-z][A-Za-z0-9_-]*\.)*[A-Z][A-Za-z0-9]{0,63}", re.AS
 _OUTCOME = re.compile(r"[a-z][a-z0-9-]{0,31}", re.ASCII)
 
 
+def plain_text(value: str) -> str:
+    """The text that a value of a subclass of `str` is, such as a member of an enumeration, whatever it prints as."""
+    return str.__str__(value)
+
+
 def check_tenant(name: object) -> str:
     """The tenant's name, or `InvalidName`: `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`."""
     if not isinstance(name, str) or not _TENANT.fullmatch(name):
         raise InvalidName("tenant", name, "must be 1 to 64 of A-Z a-z 0-9 . _ - and begin with a letter or digit")
-    return name
+    return plain_text(name)
 
 
 def check_log(name: object) -> str:
@@ -96,19 +101,20 @@ def check_kind(name: object) -> str:
     """The name of a record's kind: `[A-Z][A-Za-z0-9]{0,63}`, optionally dotted by a namespace, at most 128 bytes."""
     if not isinstance(name, str) or len(name) > KIND_BYTES_MAX or not _KIND.fullmatch(name):
         raise InvalidName("kind", name, "must look like EffectStarted or temporal.ActivityStarted, at most 128 bytes")
-    return name
+    return plain_text(name)
 
 
 def check_outcome(name: object) -> str:
     """The name of an outcome: `[a-z][a-z0-9-]{0,31}` (D11)."""
     if not isinstance(name, str) or not _OUTCOME.fullmatch(name):
         raise InvalidName("outcome", name, "must be 1 to 32 of a-z 0-9 - and begin with a letter")
-    return name
+    return plain_text(name)
 
 
 def _text(what: str, value: object, bytes_max: int) -> str:
     if not isinstance(value, str):
         raise InvalidName(what, value, f"must be text, not {type(value).__name__}")
+    value = plain_text(value)
     if not value:
         raise InvalidName(what, value, "is empty")
     try:
@@ -120,12 +126,12 @@ def _text(what: str, value: object, bytes_max: int) -> str:
     if value.isascii():
         if not value.isprintable():
             raise InvalidName(what, value, "holds a control character")
-        return str(value)
+        return value
     if any(unicodedata.category(character) == "Cc" for character in value):
         raise InvalidName(what, value, "holds a control character")
     if not unicodedata.is_normalized("NFC", value):
         raise InvalidName(what, value, "is not NFC: normalise it, so that one name has one spelling")
-    return str(value)
+    return value
 
 
 def check_epoch(value: object) -> int:

@@ -2,6 +2,7 @@
 
 <name>-<16 hex>/        one folder per key name, 0700: the name as far as a file system takes it, and its hash
   lock                  whoever signs for the name, or changes its keys, holds it
+  serving.lock          of a witness: the one process that serves under the name holds it
   <8 hex>.pem           private half, 0600: PKCS#8 in PEM, under a passphrase or not
   <8 hex>.pem.published what the key has signed (`published`)
   <8 hex>.pub           public half, the text below
@@ -17,6 +18,7 @@ generation  <number>    1, 2, 3 … of the keys of one name and algorithm
 created     <instant>
 state       active      or retired: it signs no more
 signed      no          or yes: a signature may have left
+bound       <32 hex>    of a witness's key: the state that remembers what it signs, from the first start on
 check       <16 hex>    8 bytes of BLAKE3 of the lines above: it finds damage, not forgery
 """
 
@@ -107,6 +109,7 @@ class Key:
     created: int
     state: State
     signed: bool
+    bound: str | None = None
 
     @property
     def verifier(self) -> VerifierKey:
@@ -152,6 +155,7 @@ class Key:
             ("created", instants.of_millis(self.created)),
             ("state", str(self.state)),
             ("signed", "yes" if self.signed else "no"),
+            *([] if self.bound is None else [("bound", self.bound)]),
         ]
         lines = f"sealbook key {TEXT_VERSION}\n" + "".join(f"{name:12}{value}\n" for name, value in items)
         return f"{lines}{'check':12}{blake3(lines.encode()).hexdigest(8)}\n".encode()
@@ -191,6 +195,7 @@ class Key:
             created=instants.parse(values["created"]) // 1000,
             state=State(values["state"]),
             signed={"yes": True, "no": False}[values["signed"]],
+            bound=values.get("bound"),
         )
 
 

@@ -59,6 +59,7 @@ __all__ = [
 ]
 
 LOCK_SECONDS_MAX = 5.0
+SERVING_LOCK = "serving.lock"
 
 
 class Keyring:
@@ -279,13 +280,39 @@ class Keyring:
                 published.check_growth(promise, checkpoint, consistent)
             self._write_promise(stored, checkpoint)
 
-    def mark_signed(self, key: Key) -> None:
-        """Make it durable that a signature of this key may have left. What a key has signed is then never believed to
-        be nothing: a witness whose state is gone must not start anew under it. A log's key is marked by `promise`."""
+    @contextmanager
+    def serving(self, name: str) -> Iterator[None]:
+        """Serve as the witness of this name for as long as the block runs; `KeyRefused` when another process does, on
+        whatever state. The lock ends with the process, however that ends."""
+        folder = keyfile.name_folder(self.folder, name)
+        if not folder.is_dir():
+            raise NotFound("witness key", name)
+        with private_files.held(folder / SERVING_LOCK) as alone:
+            if not alone:
+                raise KeyRefused(name, "another `witness serve` runs with it")
+            yield
+
+    def bind(self, key: Key, state: str) -> None:
+        """Make it durable that a witness's key signs out of this state, 32 hex digits, and no other. One that never
+        signed may change to another state, and then signs out of the one before no more. `KeyRefused` for one that has
+        signed out of another."""
+        with self._holding(key.name):
+            (stored,) = self.find(key.id)
+            if stored.signed and stored.bound not in (None, state):
+                raise _bound_elsewhere(stored)
+            if stored.bound != state:
+                self._write_public(replace(stored, bound=state))
+
+    def mark_signed(self, key: Key, state: str | None = None) -> None:
+        """Make it durable that a signature of this key may have left, out of the state that it is bound to. What a key
+        has signed is then never believed to be nothing: a witness whose state is gone must not start anew under it.
+        `KeyRefused` when it is bound to another state. A log's key is marked by `promise`."""
         if key.purpose is Purpose.LOG:
             raise KeyRefused(key.id, "it is marked when it promises a checkpoint, and not without")
         with self._holding(key.name):
             (stored,) = self.find(key.id)
+            if stored.bound != state:
+                raise _bound_elsewhere(stored)
             self._mark_signed(stored)
 
     # --- within --------------------------------------------------------------------------------------------------
@@ -502,7 +529,7 @@ def _checked(purpose: Purpose, name: str, algorithm: Algorithm | None, tenant: s
     try:
         check_key_name(name)
     except Malformed as error:
-        raise InvalidInput("key name", name, str(error)) from error
+        raise InvalidInput("key name", name, str(error).removeprefix("key name ").partition(":")[0]) from error
     if len(name.encode()) > NAME_BYTES_MAX:
         raise InvalidInput("key name", name, f"is longer than {NAME_BYTES_MAX} bytes")
     return chosen
@@ -529,6 +556,10 @@ def _parsed_private(purpose: Purpose, name: str, private: bytes, passphrase: byt
     except Corrupt as error:  # nothing of ours is damaged
         raise KeyRefused(name, "what is to be imported is no PKCS#8 key in PEM") from error
     return seed, Algorithm.MLDSA44_COSIGNATURE if is_mldsa else ALGORITHMS[purpose][0]
+
+
+def _bound_elsewhere(key: Key) -> KeyRefused:
+    return KeyRefused(key.id, f"it signs out of another state, {key.bound}: put that one back")
 
 
 def _whose(tenant: str | None) -> str:

@@ -15,7 +15,9 @@ from sealbook.journal.errors import Fenced, InvalidInput, LeaseHeld, LeaseNotHel
 from sealbook.journal.ids import EPOCH_MAX, RESTORATION
 from sealbook.journal.tables import LeaseRow
 
-UNKNOWN_BOOT = bytes(16)  # the boot id where the system names none
+INSTANT_MS_MAX = 2**62  # from 1970, or from the boot; keeps now + ttl far below any overflow
+BOOT_ID_BYTES = 16
+UNKNOWN_BOOT = bytes(BOOT_ID_BYTES)  # the boot id where the system names none
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,18 @@ class Lease:
 def granted(tenant: str, run: str, row: LeaseRow) -> Lease:
     """The lease as callers see it."""
     return Lease(tenant, run, row.owner or None, row.epoch, row.wall_expiry if row.owner else None)
+
+
+def check_moment(moment: object) -> Moment:
+    """What a clock says: whole milliseconds, not further from 1970 or the boot than 2**62, and the boot's 16 bytes."""
+    if not isinstance(moment, Moment):
+        raise InvalidInput("clock", moment, "must give a Moment")
+    for instant in (moment.wall_ms, moment.boot_ms):
+        if type(instant) is not int or abs(instant) > INSTANT_MS_MAX:
+            raise InvalidInput("clock", moment, "must give whole milliseconds, at most 2**62 from where they count")
+    if not isinstance(moment.boot_id, bytes) or len(moment.boot_id) != BOOT_ID_BYTES:
+        raise InvalidInput("clock", moment, f"must name the boot in {BOOT_ID_BYTES} bytes")
+    return moment
 
 
 def remaining_ms(row: LeaseRow, moment: Moment) -> int:

@@ -176,9 +176,10 @@ class StoreLog(Log):
     def gather(self) -> list[GatheredHead]:
         """Bring the head of every tenant's log that has grown since its last one into the log, in one transaction.
 
-        Empty when none has grown. `Corrupt` when a tenant's log is shorter than its last head says.
+        Empty when none has grown. `Corrupt` when a tenant's log is shorter than its last head says; `InvalidInput` when
+        the log was signed under another origin.
         """
-        gathered: list[GatheredHead] = self._submit(ask.GatherHeads())
+        gathered: list[GatheredHead] = self._submit(ask.GatherHeads(self._origin))
         return gathered
 
     def tags(self) -> dict[bytes, str]:

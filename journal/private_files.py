@@ -106,6 +106,23 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
+def held(path: Path) -> Iterator[bool]:
+    """Hold this lock file for as long as the block runs; the block is told whether it does, for nobody is waited for.
+    The lock ends with the process, however that ends."""
+    with _translated(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_MODE)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # none but us holds it
+            alone = True
+        except BlockingIOError:
+            alone = False
+        yield alone
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
 def locked(folder: Path, seconds_max: float) -> Iterator[None]:
     """Hold the folder's lock against other processes and threads; `Busy` when that takes too long."""
     with _translated(folder):

@@ -7,6 +7,7 @@ A checkpoint is a promise, and a promise must not be forgotten or taken back:
 - Rule 2: a signed checkpoint is kept; lines are added to it and never dropped.
 - Rule 3: what is kept must be what the tree gives: another root at that size is `Corrupt`.
 - Rule 4: the published size never goes back.
+- Rule 5: all checkpoints of a log are signed under one name: to go on under another one is `adoption`.
 """
 
 from __future__ import annotations
@@ -66,10 +67,8 @@ def keep(overlay: Overlay, tenant: str, request: KeepCheckpoint) -> KeptCheckpoi
         raise Corrupt(f"the log of {wanted.size} leaves has another root than its checkpoint", None, None, *place)
     row = CheckpointRow.decode(place, overlay.get(place))
     kept = None if row is None else read_row(place, wanted.size, row)
-    if kept is not None and kept.checkpoint != wanted and kept.state is not CheckpointState.PENDING:
-        raise InvalidInput(
-            "origin", wanted.origin, f"is not {kept.checkpoint.origin}, under which size {wanted.size} was signed"
-        )
+    _check_same_origin(kept, wanted.origin)
+    check_origin(overlay, tenant, wanted.origin)
     state = request.state if kept is None else max(kept.state, request.state)
     published = state >= CheckpointState.WITHOUT_QUORUM
     if published and wanted.size < counts.published:
@@ -88,6 +87,23 @@ def keep(overlay: Overlay, tenant: str, request: KeepCheckpoint) -> KeptCheckpoi
     if after != counts:
         overlay.set_tenant(tenant, after)
     return KeptCheckpoint(wanted, state, note)
+
+
+def check_origin(overlay: Overlay, tenant: str, origin: str) -> None:
+    """`InvalidInput` when the log was signed under another origin (Rule 5).
+
+    The largest that was signed tells, since all are under one. A row that is missing is `latest`'s to report."""
+    size = overlay.tenant(tenant).signed
+    place: Place = (tables.CHECKPOINTS, tables.number_key(tenant, max(size, 0)))
+    row = CheckpointRow.decode(place, overlay.get(place)) if size >= 0 else None
+    _check_same_origin(None if row is None else read_row(place, size, row), origin)
+
+
+def _check_same_origin(kept: KeptCheckpoint | None, origin: str) -> None:
+    if kept is None or kept.state is CheckpointState.PENDING or kept.checkpoint.origin == origin:
+        return
+    size, name = kept.checkpoint.size, kept.checkpoint.origin
+    raise InvalidInput("origin", origin, f"is not {name}, under which size {size} was signed")
 
 
 def _merged(kept: KeptCheckpoint | None, request: KeepCheckpoint) -> Note | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -28,8 +29,9 @@ class Pulse:
         """`version` reads which commit the store shows; `shared` says whether other processes may write to it."""
         self._version, self._shared = version, shared
         self._rings: dict[Ring, None] = {}
-        self._wanted = threading.Event()  # somebody waits, or the end has come
+        self._wanted = Bell()  # somebody waits, or the end has come
         self._ended = False
+        self._seen: int | None = None  # the version at the last look
         self._end = threading.Lock()  # free once the end has come: the cheapest thing to sleep at
         self._end.acquire()
         self._thread: threading.Thread | None = None
@@ -42,7 +44,7 @@ class Pulse:
         if self._shared:
             if self._thread is None:
                 self._start()
-            self._wanted.set()
+            self._wanted.ring()
 
     def take_down(self, ring: Ring) -> None:
         """Do not call it any more."""
@@ -56,7 +58,7 @@ class Pulse:
     def close(self) -> None:
         """Look no more. Once the store is closed, a last `beat` lets everybody see that. Closing twice is harmless."""
         self._ended = True
-        self._wanted.set()
+        self._wanted.ring()
         with suppress(RuntimeError):  # closed before
             self._end.release()
         if self._thread is not None and os.getpid() == self._pid:
@@ -65,27 +67,22 @@ class Pulse:
     def _start(self) -> None:
         with self._starting:
             if self._thread is None and not self._ended:
-                self._thread = threading.Thread(target=self._run, name="sealbook-pulse", daemon=True)
+                wanted = self._wanted
+                mine = weakref.ref(self, lambda _: wanted.ring())
+                self._thread = threading.Thread(
+                    target=_look_for, args=(mine, wanted, self._end), name="sealbook-pulse", daemon=True
+                )
                 self._thread.start()
 
-    def _run(self) -> None:
-        seen: int | None = None
-        while not self._ended:
-            if not self._rings:
-                self._rest()
-                continue
-            version = self._looked()
-            if version is None or version != seen:
-                seen = version
-                self.beat()
-            if self._end.acquire(timeout=LOOK_SECONDS):
-                break
-
-    def _rest(self) -> None:
-        """Until somebody waits, or the end has come."""
-        self._wanted.clear()
-        if not self._rings and not self._ended:
-            self._wanted.wait()
+    def _look(self) -> bool:
+        """Let those who wait know if the store has moved since the last look; whether anybody waits."""
+        if not self._rings:
+            return False
+        version = self._looked()
+        if version is None or version != self._seen:
+            self._seen = version
+            self.beat()
+        return True
 
     def _looked(self) -> int | None:
         """The version; None when the store cannot be read, which those who wait will find out themselves."""
@@ -95,19 +92,33 @@ class Pulse:
             return None
 
 
+def _look_for(whose: weakref.ref[Pulse], wanted: Bell, end: threading.Lock) -> None:
+    """The pulse's thread: it ends with the pulse, also with one that nobody has closed and nobody knows any more."""
+    while (pulse := whose()) is not None and not pulse._ended:
+        awaited = pulse._look()
+        del pulse  # between two looks, the thread keeps nothing alive
+        if not awaited:
+            wanted.wait()
+        elif end.acquire(timeout=LOOK_SECONDS):
+            break
+
+
 class Bell:
-    """Where one thread waits until it is rung, from any thread or from a signal handler."""
+    """Where one thread waits until it is rung: from any thread, a signal handler, or while garbage is collected."""
 
     def __init__(self) -> None:
-        self._rung: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._rung: queue.SimpleQueue[object] = queue.SimpleQueue()
 
-    def ring(self) -> None:
-        """Let `wait` return, now or the next time."""
-        self._rung.put(None)
+    def ring(self, ringer: object = None) -> None:
+        """Let `wait` return, now or the next time. The ringer is kept alive until then."""
+        if self._rung.empty():
+            self._rung.put(ringer)
 
-    def wait(self) -> None:
-        """Until it has been rung since the last time."""
-        self._rung.get()
-        with suppress(queue.Empty):  # rung several times: once is enough
-            while True:
+    def wait(self, seconds: float | None = None) -> object:
+        """Until it has been rung since the last time, or for so many seconds; its ringer, if that has named itself."""
+        ringer = None
+        with suppress(queue.Empty):
+            ringer = self._rung.get(timeout=seconds)
+            while True:  # rung several times: once is enough
                 self._rung.get_nowait()
+        return ringer

@@ -14,6 +14,7 @@ from sealbook.journal.engine.port import Place
 from sealbook.journal.errors import Corrupt, Refused
 from sealbook.journal.tables import CheckpointRow, CheckpointState, TenantRow
 from sealbook.merkle import tree
+from sealbook.merkle.checkpoint import Checkpoint
 
 
 class Kept(NamedTuple):
@@ -30,6 +31,7 @@ NOTHING_KEPT = Kept(0, -1, -1)
 def check_checkpoints(audit: Audit, sizes: dict[str, int]) -> dict[str, Kept]:
     """Check every kept checkpoint against its tenant's log of `sizes`; what they add up to, by tenant."""
     kept: dict[str, Kept] = {}
+    first: dict[str, Checkpoint] = {}  # that was signed, by tenant
     for key, value in audit.walk(tables.CHECKPOINTS):
         place: Place = (tables.CHECKPOINTS, key)
         try:
@@ -50,6 +52,13 @@ def check_checkpoints(audit: Audit, sizes: dict[str, int]) -> dict[str, Kept]:
                 )
             elif tree.root(size, seals.snapshot_reader(tenant, audit.snapshot)) != checkpoint.root:
                 audit.found("the log has another root than was signed", tenant=tenant, place=place)
+            if state is not CheckpointState.PENDING:
+                named = first.setdefault(tenant, checkpoint)
+                if named.origin != checkpoint.origin:
+                    what = (
+                        f"the checkpoint is of {checkpoint.origin}, and that of size {named.size} is of {named.origin}"
+                    )
+                    audit.found(what, tenant=tenant, place=place)
         except Corrupt as error:
             if error.table == tables.CHECKPOINTS:  # a node's damage is reported where the log is built again
                 audit.found(error.what, tenant=tenant, place=place)

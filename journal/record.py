@@ -37,12 +37,12 @@ _PROBE = b"sealbook/probe/v1\0"  # no record's signature covers it
 ED25519 = 1  # the algorithm byte of a signer id
 SALT_BYTES = 32
 SIGNER_BYTES = 32
+SIGNATURE_BYTES = 64
 LINEAGE_BYTES = 16
 
 _FIXED = struct.Struct("<Q32s32sB")
 _LENGTH = struct.Struct("<I")
 _UNSIGNED = struct.Struct("<Q32s32sBI")  # all that stands before the body of an unsigned record
-_SIGNATURE_BYTES = 64
 
 MEMBERS = frozenset(
     (
@@ -317,7 +317,7 @@ def decode_row(value: bytes, run: str | None, seq: int | None) -> Row:
     offset, signature = _FIXED.size, None
     if flag == 1:
         signature, offset = _field(value, offset, "signature", run, seq)
-        if len(signature) != _SIGNATURE_BYTES:
+        if len(signature) != SIGNATURE_BYTES:
             raise Corrupt(f"the signature is {len(signature)} bytes", run, seq)
     body, offset = _field(value, offset, "body", run, seq)
     if offset != len(value):

@@ -20,13 +20,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from sealbook.journal import restoring, tables
+from sealbook.journal import restoring
 from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.container import Codec, ContainerWriter, Preamble
 from sealbook.journal.bundle.faults import Damaged
 from sealbook.journal.bundle.frames import Attested, Counts, Header, KeptNote, TenantPart, Totals
 from sealbook.journal.engine import folder as store_folder
-from sealbook.journal.engine.datafile import DATA_FORMAT
+from sealbook.journal.engine.datafile import DATA_FORMAT, META_BYTES_MIN
 from sealbook.journal.engine.port import Clock
 from sealbook.journal.engine.salvage import Fault, SalvagedFile
 from sealbook.journal.errors import Busy, Corrupt, EngineFailed, InvalidInput, SealbookError, StoreMissing
@@ -110,6 +110,10 @@ class Recovery:
         return all(tenant.whole for tenant in self.tenants) and not (self.faults or self.unbelieved or self.remarks)
 
 
+class NothingToRecover(StoreMissing):
+    """The source holds no data file, or one without a page of data."""
+
+
 def recover(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
@@ -123,7 +127,7 @@ def recover(
 ) -> Recovery:
     """Build a store at `target`, where nothing may stand, from what is readable in the store at `source`.
 
-    `StoreMissing`: there is no data file. `Corrupt`: nothing in it can be believed. `Busy`: somebody writes to it.
+    `NothingToRecover`: there is no data file. `Corrupt`: nothing in it can be believed. `Busy`: somebody writes to it.
     `UnknownVersion`: a record is of a newer version. `InvalidInput`: something stands at the target. Whatever is
     raised, the target is not there.
     """
@@ -133,9 +137,11 @@ def recover(
         raise InvalidInput("path", str(place), "lies inside the store that is recovered, which is not written to")
     data = folder / store_folder.DATA
     if not data.is_file():
-        raise StoreMissing(f"{folder} has no {store_folder.DATA}: there is nothing to recover")
+        raise NothingToRecover(f"{folder} has no {store_folder.DATA}: there is nothing to recover")
+    if data.stat().st_size < META_BYTES_MIN:
+        raise NothingToRecover(f"{data} is empty: nothing can be recovered")
     if not place.absolute().parent.is_dir():
-        raise StoreMissing(f"{place.parent} does not exist: create it first")
+        raise EngineFailed(f"{place.parent} does not exist: make that folder first")
     with _held_still(folder), store_folder.told(f"cannot recover {folder}"):
         salvage = Salvage(SalvagedFile.open(data), upcaster or IdentityUpcaster())
         try:
@@ -188,7 +194,7 @@ class _Recovering:
             tenants = tuple(self._decided(name) for name in sorted(salvage.tenants))
             empty = not any(tenant.records for tenant in tenants)
             if salvage.lineage is None or (empty and (tenants or salvage.file.faults or salvage.unbelieved)):
-                raise Corrupt("nothing that the data file holds can be believed", None, None, tables.JOURNAL, None)
+                raise Corrupt("nothing that the data file holds can be believed: put a copy of the store back")
             lost = sum(tenant.lost_records for tenant in tenants)
             said = f"recovered, {lost} records lost" + (f": {reason}" if reason else "")
             with tempfile.TemporaryFile(dir=self._place.absolute().parent) as stream:

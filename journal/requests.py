@@ -14,7 +14,7 @@ from sealbook.indexes.standing import EffectStatus, Facts
 from sealbook.journal import ids, instants, values
 from sealbook.journal.entries import DISPOSITIONS, EFFECT_KEY_BYTES, RECOVERIES, Entry
 from sealbook.journal.errors import InvalidEntry, InvalidInput, InvalidName, TooLarge, shown
-from sealbook.journal.record import BODY_BYTES_MAX, SALT_BYTES, Head
+from sealbook.journal.record import BODY_BYTES_MAX, GENESIS, SALT_BYTES, Head
 from sealbook.journal.tables import CheckpointState
 from sealbook.merkle.checkpoint import Checkpoint
 
@@ -148,7 +148,9 @@ class AnchorOpen:
 
 @dataclass(frozen=True, slots=True)
 class GatherHeads:
-    """Bring what every tenant's log has come to into the store log."""
+    """Bring what every tenant's log has come to into the store log, which is known by this origin."""
+
+    origin: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +232,7 @@ def append(
     if isinstance(entries, Entry):
         raise InvalidInput("entries", entries, "must be a list of entries, not one entry")
     prepared = tuple([prepare(entry, index) for index, entry in enumerate(entries)])
-    if after is not None and not isinstance(after, Head):
-        raise InvalidInput("after", after, "must be a Head, as head() returns it")
-    return Append(ids.check_own_run(run), prepared, _epoch_or_none(epoch), after, bool(seal), _salt())
+    return Append(ids.check_own_run(run), prepared, _epoch_or_none(epoch), _head_or_none(after), bool(seal), _salt())
 
 
 def acquire(run: str, *, owner: str, ttl: float) -> Acquire:
@@ -291,6 +291,17 @@ def group(requests: Sequence[Request]) -> Group:
     return Group(tuple(requests))
 
 
+def _head_or_none(after: object) -> Head | None:
+    if after is None:
+        return None
+    if not isinstance(after, Head):
+        raise InvalidInput("after", after, "must be a Head, as head() returns it")
+    ids.check_size("after", after.seq)
+    if not isinstance(after.hash, bytes) or len(after.hash) != len(GENESIS):
+        raise InvalidInput("after", after, f"must have a hash of {len(GENESIS)} bytes")
+    return after
+
+
 def _epoch_or_none(epoch: int | None) -> int | None:
     return None if epoch is None else ids.check_epoch(epoch)
 
@@ -322,6 +333,7 @@ def prepare(entry: Entry, index: int = 0) -> Prepared:
     check = _CHECKS.get(kind) if type(kind) is str else None
     if check is None:
         kind = ids.check_kind(kind)
+        check = _CHECKS.get(kind)  # it was a member of an enumeration, say
     case = None if entry.case is None else ids.check_case(entry.case)
     effect = None if entry.effect is None else _effect(entry.effect, where)
     attempt = None if entry.attempt is None else _attempt(entry.attempt, effect, where)

@@ -31,6 +31,7 @@ from sealbook.journal import adoption, ids, restored, tables
 from sealbook.journal import lease as leases
 from sealbook.journal.batch import Setting
 from sealbook.journal.bundle import frames as fr
+from sealbook.journal.bundle.faults import name_of, named
 from sealbook.journal.bundle.frames import Counts, Header, TenantPart
 from sealbook.journal.bundle.reader import Bundle, Item
 from sealbook.journal.bundle.records import Believed
@@ -93,32 +94,33 @@ def check(bundles: Sequence[BinaryIO], *, upcaster: Upcaster | None = None) -> C
     digests = []
     for stream in bundles:
         stream.seek(0)
-        bundle = Bundle(stream, upcaster=upcaster)
-        for item in bundle.items():
-            value = item.value
-            if isinstance(value, Header):
-                _check_header(value, lineage)
-                lineage = value.lineage
-            elif isinstance(value, TenantPart):
-                if value.tenant in tenants:
-                    raise InvalidInput("bundles", value.tenant, "is a tenant that two of them hold")
-                tenants.add(value.tenant)
-            elif isinstance(value, Believed):
-                _check_record(value)
-                records += 1
-                restoration = max(restoration, value.epoch // RESTORATION)
-        assert bundle.digest is not None
-        digests.append(bundle.digest)
+        with named(stream):
+            bundle = Bundle(stream, upcaster=upcaster)
+            for item in bundle.items():
+                value = item.value
+                if isinstance(value, Header):
+                    _check_header(value, lineage, name_of(stream))
+                    lineage = value.lineage
+                elif isinstance(value, TenantPart):
+                    if value.tenant in tenants:
+                        raise InvalidInput("bundles", value.tenant, "is a tenant that two of them hold")
+                    tenants.add(value.tenant)
+                elif isinstance(value, Believed):
+                    _check_record(value)
+                    records += 1
+                    restoration = max(restoration, value.epoch // RESTORATION)
+            assert bundle.digest is not None
+            digests.append(bundle.digest)
     assert lineage is not None
     if restoration + 1 > EPOCH_MAX // RESTORATION:
         raise InvalidInput("restoration", restoration + 1, "leaves no room for epochs")
     return Checked(lineage, restoration + 1, records, tuple(digests))
 
 
-def _check_header(header: Header, lineage: bytes | None) -> None:
+def _check_header(header: Header, lineage: bytes | None, name: str) -> None:
     if not header.whole:
         what = "holds selected runs: it proves that they are in the log, and not that they are all that was"
-        raise InvalidInput("bundle", header.what, what)
+        raise InvalidInput("bundle", name or header.what, what)
     if lineage is not None and header.lineage != lineage:
         raise InvalidInput("bundles", header.lineage.hex(), "are of stores of different lineages")
 
@@ -202,7 +204,7 @@ def check_free(folder: Path) -> None:
     except OSError as error:
         raise InvalidInput("path", str(folder), f"cannot be read: {error.strerror}") from error
     if names:
-        raise InvalidInput("path", str(folder), "holds something already: a restore makes a store of its own")
+        raise InvalidInput("path", str(folder), "holds something already: a store is built where nothing stands")
 
 
 @contextmanager

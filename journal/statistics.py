@@ -78,7 +78,7 @@ class Statistics:
             self.commit_milliseconds.add((ended - begun) * 1000)
         return refused
 
-    def failed(self, batch: Sequence[Ticket], error: Exception) -> None:
+    def failed(self, batch: Sequence[Ticket], error: BaseException) -> None:
         """Count the requests of a transaction that failed as a whole, each as refused with this error."""
         self.requests += len(batch)
         self.refusals[type(error).__name__] += len(batch)

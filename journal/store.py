@@ -7,6 +7,7 @@ it under the store's write lock and commits it durably before the verb returns.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,8 +76,11 @@ RETRIES_MAX = 8
 class Journal:
     """An open store. Thread-safe; a context manager that closes it.
 
-    Open one with `Journal.open` or `Journal.in_memory`; one process opens a store once and shares the journal.
+    Open one with `Journal.open` or `Journal.in_memory`; one process opens a store once and shares the journal. One that
+    is forgotten instead of closed frees what it holds when it is collected, with a `ResourceWarning`, as a file does.
     """
+
+    _unclosed: Path | None = None  # the store's folder, while somebody must close it
 
     def __init__(
         self, engine: Engine, setting: Setting, clock: Clock, origin: str, store_origin: str | None = None
@@ -150,6 +154,7 @@ class Journal:
         except BaseException:
             engine.close()
             raise
+        journal._unclosed = folder
         return journal
 
     @classmethod
@@ -300,10 +305,15 @@ class Journal:
     def close(self) -> None:
         """Close the store, once every write that was handed in has its answer. Closing twice is harmless; any other
         verb afterwards is `Closed`."""
+        self._unclosed = None
         self._writer.close()
         self._pulse.close()
         self._engine.close()
         self._pulse.beat()  # whoever follows sees that it is closed
+
+    def __del__(self) -> None:
+        if self._unclosed is not None and os.getpid() == self._writer.pid:  # a forked child has nothing to close
+            warnings.warn(f"unclosed journal {str(self._unclosed)!r}", ResourceWarning, source=self, stacklevel=2)
 
     def __enter__(self) -> Journal:
         return self
@@ -321,7 +331,9 @@ class Journal:
             yield snapshot
 
     def _version(self) -> int:
+        """Which commit there is to see, for whoever follows; `EngineFailed` when another store stands here by now."""
         with self._engine.snapshot() as snapshot:
+            self._engine.refuse_replaced()  # who only reads would wait for ever
             return snapshot.version
 
     def _store_row(self) -> StoreRow:
@@ -457,7 +469,8 @@ class Tenant(Log):
         """A block under the run's lease, renewed in the background: `with tenant.leased(run, owner=…) as run:`.
 
         `ttl` is seconds, at least 2. The block's records belong to `case`, or to the case that the run was admitted
-        for. `LeaseHeld` and `RunSealed` are raised when the block is entered.
+        for. `LeaseHeld` is raised when the block is entered. A run that is sealed has no lease: what it has recorded is
+        handed back, and whatever is new is refused (`RunSealed`).
         """
         from sealbook.journal.running.leased import LeasedRun
 

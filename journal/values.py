@@ -16,6 +16,7 @@ import cbor2
 
 from sealbook.journal import instants
 from sealbook.journal.errors import InvalidEntry, shown
+from sealbook.journal.ids import plain_text
 
 DEPTH_MAX = 64  # of containers, the data map counted
 INTEGER_MIN = -(2**63)
@@ -66,9 +67,8 @@ class _Canonical:
             raise InvalidEntry(where[:200], f"is nested deeper than {DEPTH_MAX} levels")
         keys = list(value)
         if not _TEXT.issuperset(map(type, keys)):
-            for key in keys:
-                if not isinstance(key, str):
-                    raise InvalidEntry(where, f"has the key {shown(key)}: map keys must be text")
+            value = _with_plain_keys(value, where)
+            keys = list(value)
         if "".join(keys).isascii():  # then bytes are characters, and two plain sorts do what `key_order` says
             keys.sort()
             keys.sort(key=len)
@@ -85,14 +85,14 @@ class _Canonical:
                 item = self.map(item, f"{where}.{key}", depth + 1)
             elif kind not in _PLAIN and (kind is not int or not INTEGER_MIN <= item <= INTEGER_MAX):
                 item = self.item(item, f"{where}.{key}", depth)
-            plain[str(key)] = item
+            plain[key] = item
         return plain
 
     def item(self, value: Any, where: str, depth: int) -> Any:
         if value is None or isinstance(value, bool | bytes):
             return value
         if isinstance(value, str):
-            return str(value)
+            return plain_text(value)
         if isinstance(value, int):
             if not INTEGER_MIN <= value <= INTEGER_MAX:
                 raise InvalidEntry(where, "is an integer outside -2**63 to 2**64 - 1: send it as text")
@@ -116,3 +116,16 @@ class _Canonical:
             except (ValueError, OverflowError):
                 raise InvalidEntry(where, "is a datetime without a time zone: it names no instant") from None
         raise InvalidEntry(where, f"is {type(value).__name__}, which has no place in CBOR data")
+
+
+def _with_plain_keys(value: Mapping[Any, Any], where: str) -> dict[str, Any]:
+    """The map with the very text of each key, where some keys are of a subclass of `str`."""
+    found: dict[str, Any] = {}
+    for key in value:
+        if not isinstance(key, str):
+            raise InvalidEntry(where, f"has the key {shown(key)}: map keys must be text")
+        text = plain_text(key)
+        if text in found:
+            raise InvalidEntry(where, f"has the key {shown(text)} twice")
+        found[text] = value[key]
+    return found

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -32,8 +33,10 @@ from sealbook.journal.errors import (
     IndexStale,
     OpenedBeforeFork,
     ReadOnly,
+    SealbookError,
 )
 from sealbook.journal.overlay import Overlay
+from sealbook.journal.pulse import Bell
 from sealbook.journal.recent import Recent
 from sealbook.journal.statistics import Statistics
 
@@ -128,8 +131,8 @@ class Writer:
         self._expected = 1  # how many may be about to ask, by what the last transaction met
         self._last_seconds = 0.0
         self._closed = False
-        self._pid = os.getpid()
-        self._work_is_there = threading.Event()
+        self.pid = os.getpid()  # the process whose writer it is
+        self._work_is_there = Bell()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._one_thread = threading.Lock()  # held by the writer's own thread as long as it lives
@@ -181,25 +184,25 @@ class Writer:
         """
         if not ticket.is_for(object()):
             return False
-        self._work_is_there.set()
+        self._work_is_there.ring(self)
         return True
 
     def close(self) -> None:
         """Let nobody in any more, and return when everybody in the queue has an answer. Closing twice is harmless."""
         self._closed = True
-        if os.getpid() != self._pid:
+        if os.getpid() != self.pid:
             return
         while not all(ticket.withdrawn for ticket in list(self._queue)):
             self._wake(self._first())
             time.sleep(LOOK_SECONDS / 20)
         if self._thread is not None:
-            self._work_is_there.set()
+            self._work_is_there.ring(self)
             self._thread.join()
 
     # --- the queue ---------------------------------------------------------------------------------------------------
 
     def _must_be_open(self) -> None:
-        if os.getpid() != self._pid:
+        if os.getpid() != self.pid:
             raise OpenedBeforeFork("the store was opened before this process was forked: open it anew here")
         if self._closed:
             raise Closed
@@ -224,8 +227,7 @@ class Writer:
         if ticket is None:
             return
         if ticket.home is not None:
-            if not self._work_is_there.is_set():
-                self._work_is_there.set()
+            self._work_is_there.ring(self)
         elif (ring := ticket._wake) is not None:
             with suppress(RuntimeError):  # somebody else has rung already
                 ring()
@@ -233,20 +235,24 @@ class Writer:
     def _start_thread(self) -> None:
         with self._starting:
             if self._thread is None:
-                thread = threading.Thread(target=self._run, name="sealbook-writer", daemon=True)
+                bell = self._work_is_there
+                mine = weakref.ref(self, lambda _: bell.ring())
+                thread = threading.Thread(
+                    target=_lead_for_loops, args=(mine, bell, self._one_thread), name="sealbook-writer", daemon=True
+                )
                 thread.start()
                 self._thread = thread
 
-    def _run(self) -> None:
-        """The writer's own thread: lead whenever a ticket of an event loop is first."""
-        with self._one_thread:  # a signal may have kept its start from becoming known, and another one was started
-            while not self._closed or self._queue:
-                self._work_is_there.clear()
-                while (first := self._first()) is not None and first.home is not None:
-                    self._lead()
-                self._wake(first)
-                if self._queue or not self._closed:
-                    self._work_is_there.wait(LOOK_SECONDS if self._queue else None)
+    @property
+    def _thread_is_needed(self) -> bool:
+        return not self._closed or bool(self._queue)
+
+    def _lead_for_loops(self) -> float | None:
+        """Lead while a ticket of an event loop is first; how long to wait for the next one, None for any time."""
+        while (first := self._first()) is not None and first.home is not None:
+            self._lead()
+        self._wake(first)
+        return LOOK_SECONDS if self._queue else None
 
     # --- one transaction ---------------------------------------------------------------------------------------------
 
@@ -320,11 +326,11 @@ class Writer:
             self._write(work)
             transaction.stage = DURABLE
         except BaseException as error:
-            stage = next((note for note in getattr(error, "__notes__", ()) if note in STAGES), None)
-            if isinstance(error, Exception) and stage in (None, NOT_WRITTEN):
+            transaction.stage = _stage_at(error, transaction)
+            answer = isinstance(error, Exception) or threading.current_thread() is self._thread  # where no signal comes
+            if answer and transaction.stage == NOT_WRITTEN:
                 self._refuse(batch, error)
                 return
-            transaction.stage = stage or transaction.stage
             self._tell_untold()
             raise
         if transaction.version is not None:
@@ -338,7 +344,7 @@ class Writer:
         for (tenant, run), (epoch_before, epoch) in transaction.overlay.takeovers.items():
             events.say("lease.taken_over", tenant=tenant, run=run, epoch_before=epoch_before, epoch=epoch)
 
-    def _refuse(self, batch: Sequence[Ticket], error: Exception) -> None:
+    def _refuse(self, batch: Sequence[Ticket], error: BaseException) -> None:
         """Answer these with the error, unless one of them alone may be at fault: then each is tried for itself."""
         if len(batch) > 1 and not isinstance(error, _OF_ALL):
             for ticket in batch:
@@ -381,11 +387,39 @@ class Writer:
             if ticket.home is None:
                 self._wake(ticket)
         for home, tickets in homes.items():
-            with suppress(Exception):
-                home.finished(tickets)
+            for _ in range(2):  # a signal handler's exception, too, is lost here, and nobody may stay untold for it
+                with suppress(Exception):
+                    home.finished(tickets)
+                    break
 
 
-def _tell(batch: Sequence[Ticket], error: Exception) -> None:
+def _lead_for_loops(whose: weakref.ref[Writer], work_is_there: Bell, one_thread: threading.Lock) -> None:
+    """The writer's own thread: it ends with the writer, also with one that nobody has closed and nobody knows any more.
+
+    A signal may have kept its start from becoming known, and another one was started: `one_thread` lets one lead.
+    """
+    with one_thread:
+        writer = whose()
+        while writer is not None and writer._thread_is_needed:
+            seconds = writer._lead_for_loops()
+            if seconds is None:
+                writer = None  # while nobody asks, the thread keeps nothing alive
+            ringer = work_is_there.wait(seconds)
+            writer = writer or whose()
+            del ringer  # it was kept until here, so that what is asked is answered though the asker forgets the writer
+
+
+def _stage_at(error: BaseException, transaction: _Transaction) -> str:
+    """How far the write had come when it ended with this error.
+
+    The engine notes it. Where it could not, because its part was over, an error of ours says that nothing was written.
+    Any other may be a signal handler's: nothing was written if it came before everything was decided.
+    """
+    noted = next((note for note in getattr(error, "__notes__", ()) if note in STAGES), None)
+    return noted or (NOT_WRITTEN if isinstance(error, SealbookError) else transaction.stage)
+
+
+def _tell(batch: Sequence[Ticket], error: BaseException) -> None:
     """What an operator should hear of a transaction that failed as a whole."""
     if isinstance(error, CommitUnknown):
         events.say("commit.unknown", requests=len(batch))

@@ -54,7 +54,7 @@ class Checkpoint:
         """The checkpoint that the three lines state. Raises `Malformed` for anything that `text()` does not write."""
         lines = (text if isinstance(text, str) else parse_utf8("checkpoint: text", text)).split("\n")
         if len(lines) != 4 or lines[3] != "":
-            raise Malformed(f"checkpoint: three lines, each with its newline, expected, not {shown(text)}")
+            raise Malformed("checkpoint: three lines, each with its newline, expected")
         origin, size, root, _ = lines
         return cls(origin, parse_decimal("checkpoint: size", size), parse_base64("checkpoint: root", root))
 

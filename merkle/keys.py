@@ -115,7 +115,7 @@ class VerifierKey:
         """The key that `text` states. Raises `Malformed` for anything that `str()` does not write."""
         parts = text.split("+", 2)  # at the first two: base64 may hold a plus
         if len(parts) != 3:
-            raise Malformed(f"verifier key: <name>+<key ID>+<key> expected, not {shown(text)}")
+            raise Malformed("verifier key: <name>+<key ID>+<key> expected")
         name, key_id, encoded = parts
         if not _KEY_ID.fullmatch(key_id):
             raise Malformed(f"verifier key: key ID is 8 lowercase hexadecimal digits, not {shown(key_id)}")
@@ -164,7 +164,7 @@ class SignatureLine:
     def parse(cls, line: str) -> Self:
         """The line, given without its newline. Raises `Malformed` for anything that `str()` does not write."""
         if not line.startswith(cls.PREFIX):
-            raise Malformed(f"signature line: em dash and space expected before {shown(line)}")
+            raise Malformed("signature line: em dash and space expected at its beginning")
         name, _, encoded = line.removeprefix(cls.PREFIX).partition(" ")
         data = parse_base64("signature line: signature", encoded)
         return cls(name, data[:KEY_ID_BYTES], data[KEY_ID_BYTES:])

@@ -250,7 +250,7 @@ class _Rules:
 
 def _parse_line(line: bytes, rules: _Rules) -> None:
     if not _OCTETS.issuperset(line):
-        raise Malformed(f"a control character: {shown(line)}")
+        raise Malformed("a control character")
     # Of the octets that are left, bytes.split() takes space and tab as white space and no other.
     match [item.decode("utf-8", "surrogateescape") for item in line.split()]:
         case []:
@@ -266,7 +266,7 @@ def _parse_line(line: bytes, rules: _Rules) -> None:
         case ["quorum", name]:
             rules.settle(name)
         case _:
-            raise Malformed(f"no log, witness, group or quorum line: {shown(line)}")
+            raise Malformed("no log, witness, group or quorum line")
 
 
 def _parse_threshold(text: str, members: list[str]) -> int:

@@ -76,7 +76,7 @@ class ProofFile:
         lines = parse_utf8("proof file", head).split("\n")
         # "The first line MUST be the string `c2sp.org/tlog-proof@v1`."
         if lines.pop(0) != HEADER:
-            raise Malformed(f"proof file: the first line is {HEADER}, not {shown(head[:60])}")
+            raise Malformed(f"proof file: the first line is not {HEADER}")
         extra = None
         # "The second line MAY start with the string `extra` followed by a space (U+0020) and base64-encoded opaque
         # extra data."

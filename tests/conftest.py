@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist's
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors: at any time somebody waits for a flush."""
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_configure() -> None:
+    """Whoever runs the tests in the background has SIGINT ignored, and so would the programs that they start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from project import ROOT, tree_of
 
+pytestmark = pytest.mark.slow  # page and tests are the same for every interpreter
+
 PAGE = ROOT / "docs" / "behaviour.md"
 ROW = re.compile(r"^\| ([ABP]?\d+) \| [^|]+ \| (.+) \|$", re.M)
 NODE = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import re
 import subprocess
 import sys
 from functools import partial
@@ -15,7 +16,7 @@ import pytest
 import trio
 from project import ROOT
 
-from sealbook.journal import Journal
+from sealbook.journal import InDoubt, Journal
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 LINES_MAX = 60
@@ -64,7 +65,20 @@ def kill_in(agent: ModuleType, function: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_there_is_an_agent_for_threads_for_trio_and_for_asyncio() -> None:
-    assert [path.stem for path in EXAMPLES] == ["asyncio_agent", "threaded_agent", "trio_agent"]
+    assert [path.stem for path in EXAMPLES] == ["asyncio_agent", "shortest_agent", "threaded_agent", "trio_agent"]
+
+
+def test_the_readme_shows_the_shortest_agent() -> None:
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in EXAMPLES}
+    shortest = min(texts, key=lambda name: texts[name].count("\n"))
+    _, _, code = texts[shortest].partition('"""\n\n')
+    assert f"```python\n{code}```\n" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_shortest_agent_runs_as_it_stands() -> None:
+    assert run("shortest_agent") == "receipt for 1200\n"
+    assert run("shortest_agent") == ""  # its supervisor did not learn that it had ended
+    assert records("order-41") == ["EffectStarted", "EffectDone", "EffectStarted", "EffectDone", "RunConcluded"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -114,9 +128,53 @@ def test_an_effect_that_nobody_can_look_at_is_left_to_a_human_with_exit_code_7(
     kill_in(agent, "send", monkeypatch)
     run = take_over()
     assert agent.main(STORE, "42") == 7
-    error = capsys.readouterr().err
+    assert run in (error := capsys.readouterr().err)
     assert "is in doubt" in error
-    assert f"`sealbook effects {run}`" in error
+    assert "sealbook reconcile" in error
+
+
+async def lose_the_answer(*args: str, **options: str) -> None:
+    raise InDoubt(reason="no answer came")
+
+
+def test_an_effect_in_doubt_ends_the_trio_agent_with_exit_code_7_when_the_other_orders_are_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent = load("trio_agent")
+    ship = agent.ship
+    monkeypatch.setattr(
+        agent, "ship", lambda order, **options: (lose_the_answer if order == "43" else ship)(order, **options)
+    )
+    assert trio.run(agent.main, STORE, "42", "43", "44") == 7
+    assert capsys.readouterr().err.count("is in doubt (no answer came)") == 1
+    with Journal.open(STORE) as journal:
+        assert journal.tenant("shop").count_by_outcome("completed") == 2
+
+
+def test_an_effect_in_doubt_ends_the_asyncio_agent_with_exit_code_7(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent = load("asyncio_agent")
+    monkeypatch.setattr(agent, "send", lose_the_answer)
+    assert agent.main(STORE, "order-42") == 0
+    assert agent.main(STORE, "order-42", "yes") == 7
+    assert "is in doubt (no answer came)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["asyncio_agent", "threaded_agent", "trio_agent"])
+@pytest.mark.parametrize("arguments", [[], [STORE]])
+def test_an_agent_without_what_it_needs_says_how_it_is_called(name: str, arguments: list[str]) -> None:
+    command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith(f"usage: python examples/{name}.py STORE ")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_an_example_uses_nothing_but_public_names() -> None:
+    for path in EXAMPLES:
+        found = re.findall(r"from (sealbook\S*) import", path.read_text(encoding="utf-8"))
+        assert found == ["sealbook.journal"]
 
 
 def test_the_trio_agent_runs_as_it_stands() -> None:
@@ -144,11 +202,12 @@ def test_the_asyncio_agent_runs_as_it_stands() -> None:
     assert run("asyncio_agent", "order-42") == "waits for an answer\n"
     assert run("asyncio_agent", "order-42") == "waits for an answer\n"
     assert run("asyncio_agent", "order-42", "yes") == "Dear customer of order-42\nsent\n"
+    assert run("asyncio_agent", "order-42", "yes") == "sent\n"
     assert records("order-42")[-1] == "RunConcluded"
 
 
 def test_an_asyncio_agent_that_is_told_no_sends_nothing() -> None:
     agent = load("asyncio_agent")
-    asyncio.run(agent.main(STORE, "order-42"))
-    assert asyncio.run(agent.main(STORE, "order-42", "no")) == "rejected"
+    assert asyncio.run(agent.work(STORE, "order-42")) == "waits for an answer"
+    assert asyncio.run(agent.work(STORE, "order-42", "no")) == "rejected"
     assert "EffectStarted" not in records("order-42")[2:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import runpy
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,23 @@ if TYPE_CHECKING:
 GUARANTEES: list[Guarantee] = runpy.run_path(str(ROOT / "tests" / "guarantees.py"))["GUARANTEES"]
 
 pytestmark = pytest.mark.slow  # sources are the same for every interpreter
+
+
+@cache
+def text_of(file: str) -> str:
+    return (ROOT / file).read_text(encoding="utf-8")
+
+
+@cache
+def program_of(file: str) -> str:
+    return ast.dump(ast.parse(text_of(file)))
+
+
+@cache
+def functions_of(file: str) -> frozenset[str]:
+    body = ast.parse(text_of(file)).body
+    return frozenset(node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
 
 each_guarantee = pytest.mark.parametrize("row", GUARANTEES, ids=lambda row: row.promise)
 
@@ -33,21 +51,15 @@ def test_each_promise_and_each_mutation_is_listed_once() -> None:
 @each_guarantee
 def test_the_line_that_enforces_it_stands_once_in_its_file(row: Guarantee) -> None:
     assert row.file.partition("/")[0] in PARTS
-    assert (ROOT / row.file).read_text(encoding="utf-8").count(row.line) == 1
+    assert text_of(row.file).count(row.line) == 1
 
 
 @each_guarantee
 def test_the_mutation_changes_the_program(row: Guarantee) -> None:
-    text = (ROOT / row.file).read_text(encoding="utf-8")
-    assert ast.dump(ast.parse(text)) != ast.dump(ast.parse(text.replace(row.line, row.mutation)))
+    assert ast.dump(ast.parse(text_of(row.file).replace(row.line, row.mutation))) != program_of(row.file)
 
 
 @each_guarantee
 def test_the_test_that_must_fail_exists(row: Guarantee) -> None:
     path, _, name = row.test.partition("::")
-    functions = {
-        node.name
-        for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
-    assert name.partition("[")[0] in functions
+    assert name.partition("[")[0] in functions_of(path)

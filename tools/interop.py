@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -123,13 +124,18 @@ def main(names: list[str]) -> int:
         print(f"no part {unknown[0]}: {', '.join(PARTS)}", file=sys.stderr)
         return 2
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in names or PARTS:
-        try:
-            PARTS[name]()
-            print(f"interop: {name} is there")
-        except Absent as error:
-            print(f"interop: {name} is left out: {error}")
+    with ThreadPoolExecutor() as pool:  # they mostly wait for what they download
+        for told in pool.map(_installed, names or PARTS):
+            print(f"interop: {told}", flush=True)
     return 0
+
+
+def _installed(name: str) -> str:
+    try:
+        PARTS[name]()
+    except Absent as error:
+        return f"{name} is left out: {error}"
+    return f"{name} is there"
 
 
 if __name__ == "__main__":

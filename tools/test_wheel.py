@@ -1,13 +1,15 @@
 """Test the built wheel: install it in clean environments and run the suite there, on every Python this machine has.
 
-The interpreter that runs this file and each other one from 3.11 to 3.14 that really starts run all but the tests marked
-`slow`, which `make test` runs. The tests come from the checkout, the packages only from the wheel.
+Each interpreter from 3.11 to 3.14 that really starts runs all but the tests marked `slow`. On the one that runs this
+file `make test` runs all of them: where there are others, that one runs here what meets an installation. The tests come
+from the checkout, the packages only from the wheel.
 
-Two suites run side by side, since they mostly wait for flushes; what one prints is shown when it has ended.
+All of them side by side, since at any time some wait for a flush; what a suite prints is shown when it has ended.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -17,7 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ROOT / "build" / "wheel-venv"
-SIDE_BY_SIDE = 2
+EVERYTHING = [ROOT / "tests"]
+INSTALLATION = [*sorted((ROOT / "tests").glob("test_*.py")), ROOT / "tests" / "cli" / "test_process.py"]
 SUPPORTED = [(3, minor) for minor in range(11, 15)]
 Version = tuple[int, int]
 
@@ -26,16 +29,20 @@ def main(dist: Path) -> int:
     [wheel] = dist.glob("*.whl")
     mine = sys.version_info[:2]
     others = {version: python for version in SUPPORTED if version != mine and (python := find(version))}
-    for version, python in {mine: Path(sys.executable), **others}.items():
-        _environment(wheel, python, version)
-    versions = [mine, *others]
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        for version, finished in zip(versions, pool.map(_suite, versions), strict=True):
+    pythons = {mine: Path(sys.executable), **others}
+    workers = math.ceil(((os.cpu_count() or 1) + 1) / len(pythons))
+
+    def tested_on(version: Version) -> subprocess.CompletedProcess[str]:
+        _environment(wheel, pythons[version], version)
+        return _suite(version, INSTALLATION if version == mine and others else EVERYTHING, workers)
+
+    with ThreadPoolExecutor(len(pythons)) as pool:
+        for version, finished in zip(pythons, pool.map(tested_on, pythons), strict=True):
             print(f"the suite on the wheel, Python {_name(version)}\n{finished.stdout}", flush=True)
             if finished.returncode:
                 sys.exit(f"the suite failed on Python {_name(version)} with exit code {finished.returncode}")
-    tested = [_name(version) for version in sorted([mine, *others])]
-    absent = [_name(version) for version in SUPPORTED if version != mine and version not in others]
+    tested = [_name(version) for version in sorted(pythons)]
+    absent = [_name(version) for version in SUPPORTED if version not in pythons]
     print(f"the wheel passes on Python {', '.join(tested)}; not on this machine: {', '.join(absent) or 'none'}")
     return 0
 
@@ -70,11 +77,15 @@ def _environment(wheel: Path, python: Path, version: Version) -> None:
     _quietly(sys.executable, "-m", "pip", "--python", _inside(version), "install", "--quiet", wheel, "--group", "test")
 
 
-def _suite(version: Version) -> subprocess.CompletedProcess[str]:
+def _suite(version: Version, tests: list[Path], workers: int) -> subprocess.CompletedProcess[str]:
     # -P keeps the checkout off the module path; test_packaging.py asserts that the wheel is what it imported.
     outside = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONHOME"}}
     return subprocess.run(
-        [_inside(version), "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow"],
+        [
+            *(_inside(version), "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow"),
+            *(f"--numprocesses={workers if workers > 1 else 0}", "--dist=worksteal"),
+            *tests,
+        ],
         cwd=ROOT,
         env=outside | {"SEALBOOK_TEST_INSTALL": "wheel"},
         stdin=subprocess.DEVNULL,

@@ -60,20 +60,20 @@ def _anchor_open(setup: Setup, journal: Journal, form: str, stopped: threading.E
 
     leaves = 0
     with setup.report("what was anchored stands") as output:
-        for name in [setup.tenant] if setup.tenant_given else journal.tenants():
+        for tenant in [setup.known_tenant(journal)] if setup.tenant_given else map(journal.tenant, journal.tenants()):
             more = True
             while more and not stopped.is_set():
-                batch = journal.tenant(name).anchor_open()
+                batch = tenant.anchor_open()
                 more = batch is not None and batch.more
                 if batch is None:
                     continue
                 leaves += 1
                 if form == "json":
-                    output.line(objects.text(objects.anchor_batch(name, batch)))
+                    output.line(objects.text(objects.anchor_batch(tenant.name, batch)))
                 else:
                     output.line(
-                        f"{safe(name)}: anchor of {counted(batch.runs, 'open run')} up to arrival {batch.arrival}"
-                        f" at log position {batch.index}"
+                        f"{safe(tenant.name)}: anchor of {counted(batch.runs, 'open run')} up to arrival"
+                        f" {batch.arrival} at log position {batch.index}"
                     )
     if not leaves:
         setup.remark("no open run has moved")

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -17,17 +23,35 @@ from sealbook.cli.setup import Setup, pass_setup
 if TYPE_CHECKING:
     from sealbook.cli.rendering.output import Output
     from sealbook.journal.bundle.verdict import Verdict
-    from sealbook.journal.levels import Trust
+    from sealbook.journal.levels import Outside, Trust
     from sealbook.merkle.policy import Policy
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 FINDINGS_SHOWN = 20  # of a damaged bundle; `-o json` has all of them
-file_argument = click.argument("file", metavar="FILE", type=FILE)
+BUNDLE = click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
+STANDARD_INPUT = Path("-")
+file_argument = click.argument("file", metavar="FILE", type=BUNDLE)
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[BinaryIO]:
+    """The bundle; with - what standard input has, kept in a file that has no name."""
+    if file != STANDARD_INPUT:
+        with file.open("rb") as stream:
+            yield stream
+        return
+    with tempfile.TemporaryFile() as stream:
+        shutil.copyfileobj(sys.stdin.buffer, stream)
+        stream.seek(0)
+        yield stream
 
 
 @click.group("bundle", cls=VerbGroup)
 def command() -> None:
-    """Check a bundle that `sealbook export` wrote, and look into it, without a store and without a network."""
+    """Check a bundle that `sealbook export` wrote, and look into it, without a store and without a network.
+
+    With - for FILE, the bundle is read from standard input.
+    """
 
 
 @command.command(
@@ -79,11 +103,12 @@ def verify(
     """
     from sealbook.cli import bundles
     from sealbook.cli.rendering import objects
+    from sealbook.journal.bundle.faults import named
     from sealbook.journal.bundle.verdict import verify as verdict_on
 
     trust, known, age = _brought(checkpoints, policy, max_age, keys, require_signatures)
-    with file.open("rb") as stream, progress.shown("verifying", quiet=setup.quiet) as report:
-        size = file.stat().st_size
+    with opened(file) as stream, named(stream), progress.shown("verifying", quiet=setup.quiet) as report:
+        size = os.fstat(stream.fileno()).st_size
         told = None if report is None else lambda: report(stream.tell(), size)
         now = int(time.time())
         verdict = verdict_on(stream, trust, policy=known, age_seconds_max=age, now=now, progress=told)
@@ -110,6 +135,7 @@ def _brought(
     from sealbook.merkle.errors import Malformed
 
     known, signers, age = None, None, None
+    outside: list[Outside] = []
     source: object = "--max-age"
     try:
         if max_age is not None:
@@ -120,11 +146,12 @@ def _brought(
         if keys is not None:
             source = keys
             signers = bundles.parse_signers(keys.read_bytes())
+        for source in checkpoints:
+            outside.append(bundles.parse_anchor(str(source), source.read_bytes(), known))
     except Malformed as error:
         raise click.ClickException(f"{source}: {error}") from error
     if age is not None and (known is None or known.quorum is None):
         raise click.UsageError("--max-age needs a --policy with witnesses, who alone state a time")
-    outside = [bundles.parse_anchor(str(path), path.read_bytes(), known) for path in checkpoints]
     return Trust(outside, signers, required), known, age
 
 
@@ -166,8 +193,9 @@ def list_(setup: Setup, file: Path, form: str) -> None:
     from sealbook.cli import bundles
     from sealbook.cli.rendering import lines, objects
     from sealbook.cli.rendering.safe import cut, safe
+    from sealbook.journal.bundle.faults import named
 
-    with file.open("rb") as stream, setup.output(paged=True) as output:
+    with opened(file) as stream, named(stream), setup.output(paged=True) as output:
         found = bundles.listing(stream)
         if form == "json":
             for item in found:
@@ -205,15 +233,20 @@ def show(setup: Setup, file: Path, runs: tuple[str, ...], everything: bool, form
     """
     from sealbook.cli.rendering import objects
     from sealbook.cli.rendering.lines import RecordLines, data_text
+    from sealbook.journal import NotFound, ids
+    from sealbook.journal.bundle.faults import named
     from sealbook.journal.bundle.reader import Bundle
     from sealbook.journal.bundle.records import Believed, shown_data
+    from sealbook.journal.errors import printable
 
     now = time.time_ns() // 1_000_000
-    with file.open("rb") as stream, setup.output(paged=True) as output:
+    missing = dict.fromkeys(ids.check_run(run) for run in runs)
+    with opened(file) as stream, named(stream), setup.output(paged=True) as output:
         table = RecordLines(output)
         for item in Bundle(stream).items():
             if not isinstance(item.value, Believed) or (runs and item.value.run not in runs):
                 continue
+            missing.pop(item.value.run, None)
             record = item.value.record
             if record is None:
                 setup.remark(f"run {item.value.run} record {item.value.seq} is of a newer version and is not shown")
@@ -226,3 +259,5 @@ def show(setup: Setup, file: Path, runs: tuple[str, ...], everything: bool, form
             else:
                 table.add(record, now_ms=now)
         table.flush()
+    for run in missing:
+        raise NotFound(f"record in {printable(str(file))} of run", run)

@@ -31,7 +31,8 @@ WORDS = {
 def command(setup: Setup, run: str, actor: str, reason: str, basis: str, form: str) -> None:
     """Record that somebody wants the run to stop. The first request stands; a run that has ended is left alone.
 
-    It is recorded in the run ~tenant. The run's worker finds it and decides how to stop.
+    It is recorded in the run ~tenant. The run's worker finds it and decides how to stop. A run that has no record yet
+    may be asked to stop before it begins; that it is unknown is said.
     """
     from sealbook.cli.rendering import objects
     from sealbook.cli.rendering.safe import safe
@@ -40,6 +41,8 @@ def command(setup: Setup, run: str, actor: str, reason: str, basis: str, form: s
 
     with setup.writing() as tenant:
         answer = tenant.request_cancel(run, actor=actor, reason=reason, basis=basis)
+    if answer.status == "unknown-run":
+        setup.remark(f"unknown run {printable(answer.run)}: the request waits for it, should it ever come")
     found = answer.cancellation
     stands = "the run has concluded" if found is None else "the request is recorded"
     with setup.report(f"{printable(answer.run)}: {stands}") as output:

@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sealbook.cli.file_output import opened
+from sealbook.cli.file_output import check_place, opened
 from sealbook.cli.options import Verb, format_option, range_options
 from sealbook.cli.rendering import progress
 from sealbook.cli.rendering.words import counted
 from sealbook.cli.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sealbook.journal.bundle.container import Codec
     from sealbook.journal.bundle.frames import ClaimedKey
     from sealbook.journal.exporting import Exported, Question
+
+
+NOTHING_IN_SPAN = "no record lies between --since and --until: what was written holds none"
 
 
 @click.command(
@@ -66,6 +72,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="The bundle's file, which is whole under its name or not there; - is standard output.",
 )
+@click.option("--restart", is_flag=True, help="Begin anew, whatever an export that was cut off has left of the bundle.")
 @format_option("short", "json")
 @pass_setup
 def command(
@@ -79,6 +86,7 @@ def command(
     compress: str,
     keys: Path | None,
     target: Path,
+    restart: bool,
     form: str,
 ) -> None:
     """Write a bundle: records as their exact bytes, signatures, leaves or proofs, checkpoints, public keys, counts.
@@ -90,29 +98,66 @@ def command(
     The same question to the same store gives the same bytes, save for the time at the beginning and the digest at the
     end. `sealbook bundle verify` checks it where no store is. Keys that --keys names are a claim, which tells a reader
     whose key an id is, and proves nothing until the same key comes from elsewhere.
+
+    A bundle that was cut off - killed, interrupted, the disk full - stands as FILE.partial. The same command again goes
+    on with it, under the time and the bounds of the first one: what came into the store meanwhile stays out. Instants
+    that count from now, such as --since -2h, are others each time: write them out. What cannot be gone on with is
+    refused and left there, and --restart begins anew. What goes to standard output, and what is no bundle, begins anew.
     """
     from sealbook.journal.bundle.container import Codec
-    from sealbook.journal.exporting import export
 
     question = _question(setup, runs, cases, since, until, all_tenants)
     path = None if str(target) == "-" else target
     if keys is not None and kind != "bundle":
         raise click.UsageError("--keys is for bundles: lines for other tools name no keys")
+    if restart and (kind != "bundle" or path is None):
+        raise click.UsageError("--restart is for bundles that go to a file: all else begins anew")
     claimed = () if keys is None else _claimed(keys)
     if kind != "bundle":
         _write_lines(setup, question, kind, path)
         return
     if path is None and sys.stdout.isatty():
         raise click.UsageError("a bundle is no text for a terminal: name a file with --to")
+    exported, resumed = _write_bundle(setup, question, path, Codec[compress.upper()], claimed, restart)
+    _tell(setup, target, question, exported, form, printed=path is not None, resumed=resumed)
+
+
+def _write_bundle(
+    setup: Setup, question: Question, path: Path | None, codec: Codec, keys: Sequence[ClaimedKey], restart: bool
+) -> tuple[Exported, bool]:
+    """Write it, or what is left to write of it; and whether it was begun before."""
+    from sealbook.journal.export_file import Resumed, export_to
+    from sealbook.journal.exporting import export
+    from sealbook.journal.instants import of_millis
+
+    begun: list[Resumed] = []
+
+    def resumed(found: Resumed) -> None:
+        begun.append(found)
+        stand = counted(found.records, "record")
+        setup.remark(f"going on with the export that was begun at {of_millis(found.made_at)}: {stand} stand already")
+
+    now = time.time_ns() // 1_000_000
     with (
         setup.journal(readonly=True) as journal,
         progress.shown("exporting", quiet=setup.quiet) as report,
-        opened(path) as stream,
     ):
-        now = time.time_ns() // 1_000_000
-        codec = Codec[compress.upper()]
-        exported = export(journal, stream, question, made_at=now, codec=codec, keys=claimed, progress=report)
-    _tell(setup, target, question, exported, form, printed=path is not None)
+        if path is None or (path.exists() and not path.is_file()):
+            with opened(path) as stream:
+                return export(journal, stream, question, made_at=now, codec=codec, keys=keys, progress=report), False
+        check_place(path)
+        exported = export_to(
+            journal,
+            path,
+            question,
+            made_at=now,
+            codec=codec,
+            keys=keys,
+            restart=restart,
+            resumed=resumed,
+            progress=report,
+        )
+    return exported, bool(begun)
 
 
 def _question(
@@ -128,6 +173,8 @@ def _question(
     span = since is not None or until is not None
     if sum((bool(runs), bool(cases), span, all_tenants)) > 1:
         raise click.UsageError("a bundle holds runs, cases, a span of time, or all tenants: choose one of them")
+    if all_tenants and setup.tenant_given:
+        raise click.UsageError("--all-tenants takes every tenant, and --tenant names one: choose one of them")
     if all_tenants:
         return Question("store")
     if runs or cases:
@@ -166,18 +213,28 @@ def _write_lines(setup: Setup, question: Question, kind: str, path: Path | None)
         for run in question.names if question.what == "runs" else ():
             if tenant.standing(run) is None:
                 raise NotFound("run", run)
+        for case in question.names if question.what == "cases" else ():
+            if not tenant.case_history(case, limit=1):
+                raise NotFound("case", case)
         with opened(path) as stream:
             lines = exporting.jsonl(tenant, selections) if kind == "jsonl" else exporting.otlp(tenant, selections)
+            line = b""
             for line in lines:
                 stream.write(line)
+    if question.what == "span" and not line:
+        setup.remark(NOTHING_IN_SPAN)
 
 
-def _tell(setup: Setup, target: Path, question: Question, exported: Exported, form: str, *, printed: bool) -> None:
+def _tell(
+    setup: Setup, target: Path, question: Question, exported: Exported, form: str, *, printed: bool, resumed: bool
+) -> None:
     """Say what was written; on standard error where the bundle itself went to standard output."""
     from sealbook.cli.rendering import objects
     from sealbook.cli.rendering.safe import safe
 
     totals = exported.totals
+    if question.what == "span" and not totals.runs:
+        setup.remark(NOTHING_IN_SPAN)
     words = [counted(totals.tenants, "tenant"), counted(totals.runs, "run"), counted(totals.records, "record")]
     text = f"{safe(str(target))}: {', '.join(words)}, digest {exported.digest.hex()}"
     if not printed:
@@ -185,7 +242,7 @@ def _tell(setup: Setup, target: Path, question: Question, exported: Exported, fo
         return
     with setup.report("the bundle stands") as output:
         if form == "json":
-            output.line(objects.text(_object(target, question, exported)))
+            output.line(objects.text(_object(target, question, exported) | {"resumed": resumed}))
         elif not setup.quiet:
             output.line(text)
 

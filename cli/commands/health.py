@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     metavar="AGE",
     help="A leaf whose record is older, and that no published checkpoint covers, is critical.",
 )
+@click.option(
+    "--max-lease-ahead", type=duration, metavar="AGE", help="A lease that lives for longer from now on is critical."
+)
 @format_option("text", "json")
 @pass_setup
 def command(
@@ -45,29 +48,36 @@ def command(
     max_waiting_age: int | None,
     max_abandoned: int | None,
     max_unwitnessed_age: int | None,
+    max_lease_ahead: int | None,
     form: str,
 ) -> int:
     """Say whether the store needs somebody, a line per question, the worst first: of all tenants, unless one is named.
 
     Exit codes, of this verb alone: 0 ok, 1 warning, 2 critical. What exceeds a limit that was given is critical. Where
-    none was given, an effect in doubt, an abandoned run, and a run that waits past its instant are a warning; leaves
-    that no witness has seen are none. A store that cannot be read is critical.
+    none was given, an effect in doubt, an abandoned run, and a run that waits past its instant are a warning, and so is
+    a lease that lives for more than an hour, or that was granted before the machine started again: it closes its run to
+    others, as one does after a clock was set back, and `sealbook lease force` ends it. Leaves that no witness has seen
+    are none. A store that cannot be read is critical.
+
+    Effects in doubt of runs that have ended for good are told and never counted against a limit: nothing may follow
+    there that would settle them.
 
     A run waits since its suspension, or, where it waits for an instant, it is overdue since then. A checkpoint that was
     published without its quorum covers nothing. The probe reads where each run stands, not its records: `sealbook
     verify` checks those.
     """
+    from sealbook.cli import exit_codes
     from sealbook.cli.probing import Limits, unreadable
     from sealbook.journal import Corrupt
 
-    limits = Limits(max_in_doubt, max_waiting_age, max_abandoned, max_unwitnessed_age)
+    limits = Limits(max_in_doubt, max_waiting_age, max_abandoned, max_unwitnessed_age, max_lease_ahead)
     if setup.own_process:
         from sealbook.cli import isolation
 
         try:
             code = isolation.code_of_child(setup.folder)
         except Corrupt as error:
-            return _told(setup, unreadable(str(error)), form)
+            return _told(setup, unreadable(exit_codes.line_of(error)), form)
         if code is not None:
             return code
     return _told(setup, _probed(setup, limits), form)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from sealbook.cli.importing.apply import Imported
     from sealbook.cli.importing.history import History
     from sealbook.cli.rendering.output import Output
-    from sealbook.journal import Tenant
+    from sealbook.journal import Journal, Tenant
 
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
+STANDARD_INPUT = Path("-")
 TRAJECTORY_MEMBERS = ("trajectory", "history", "messages")
 JOURNAL_EXPORT = (b"__CURSOR=", b"__REALTIME_TIMESTAMP=")  # the fields that begin an entry of systemd's journal
 PROGRESS_FILES_MIN = 10  # fewer are done before a bar could be read
@@ -54,18 +57,22 @@ class Tally:
     help="Temporal workflow histories; trajectories of SWE-agent and mini-swe-agent; OTLP/JSON traces; bodies of"
     " GitHub's webhooks; systemd's Journal Export Format; records as lines of JSON. Guessed when left out.",
 )
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.option("--again", is_flag=True, help="Also records that this store has already: once more, as a copy.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=FILE)
 @format_option("short", "json")
 @pass_setup
-def command(setup: Setup, kind: str | None, files: tuple[Path, ...], form: str) -> int:
+def command(setup: Setup, kind: str | None, again: bool, files: tuple[Path, ...], form: str) -> int:
     """Import runs that others recorded. The store is created if there is none and a file could be read.
 
     Each file enters whole or not at all. A file that is damaged or refused is reported, the others are imported, and
-    the exit code is 5. Importing a file again writes nothing and says so; a longer copy of it appends what is new.
+    the exit code is 5; where one is missing, nothing is imported. Importing a file again writes nothing and says so; a
+    longer copy of it appends what is new. What this very store exported is refused: its runs would stand there twice.
+
+    With - for FILE, standard input is read.
     """
     tally = Tally()
     with ExitStack() as opened, setup.report("what was imported stands") as output:
-        target = Target(setup, opened)
+        target = Target(setup, opened, again)
         bar_wanted = len(files) >= PROGRESS_FILES_MIN and not output.terminal
         with progress.shown("importing", quiet=setup.quiet or not bar_wanted) as report:
             for number, file in enumerate(files, 1):
@@ -86,21 +93,26 @@ Teller = Callable[[Path, "Imported | None", "str | None"], None]
 class Target:
     """The tenant that the files go into. The store is opened, and created, for the first file that could be read."""
 
-    def __init__(self, setup: Setup, opened: ExitStack) -> None:
+    def __init__(self, setup: Setup, opened: ExitStack, again: bool) -> None:
         self._setup = setup
         self._opened = opened
+        self._again = again
+        self._journal: Journal | None = None
         self._tenant: Tenant | None = None
 
-    def tenant(self) -> Tenant:
-        """The tenant."""
-        if self._tenant is None:
-            journal = self._opened.enter_context(self._setup.journal(readonly=False, create=True))
-            self._tenant = journal.tenant(self._setup.tenant)
-        return self._tenant
+    def bring(self, histories: Sequence[History]) -> list[Imported]:
+        """Import the histories of one file. `Refused` as `apply_all`, and for records of this very store."""
+        from sealbook.cli.importing import apply
+
+        if self._journal is None or self._tenant is None:
+            self._journal = self._opened.enter_context(self._setup.journal(readonly=False, create=True))
+            self._tenant = self._setup.new_tenant(self._journal)
+        if not self._again:
+            apply.refuse_own(self._journal, histories)
+        return apply.apply_all(self._tenant, histories)
 
 
 def _import(target: Target, file: Path, kind: str | None, tell: Teller, tally: Tally) -> None:
-    from sealbook.cli.importing import apply
     from sealbook.journal import Refused
 
     try:
@@ -109,9 +121,8 @@ def _import(target: Target, file: Path, kind: str | None, tell: Teller, tally: T
         tally.refused += 1
         tell(file, None, _reason(file, error))
         return
-    tenant = target.tenant()
     try:
-        runs = apply.apply_all(tenant, histories)
+        runs = target.bring(histories)
     except (Refused, OSError) as error:
         tally.refused += 1
         tell(file, None, _reason(file, error))
@@ -126,7 +137,7 @@ def _histories(file: Path, kind: str | None) -> list[History]:
     """The histories that the file holds: one of Temporal or of an agent, of the others as many as they have runs."""
     from sealbook.cli.importing import github, journal_export, jsonl, otlp, temporal, traj
 
-    text = file.read_bytes()
+    text = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
     name = str(file)
     match kind or guess(text, name):
         case "temporal":

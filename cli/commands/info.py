@@ -18,6 +18,8 @@ def command(setup: Setup, form: str) -> None:
     from sealbook.cli.rendering import lines, objects
     from sealbook.cli.rendering.safe import safe
 
+    if setup.tenant_given:
+        raise click.UsageError("info is of the whole store: leave --tenant out, or ask `sealbook --tenant T runs`")
     with setup.journal(readonly=True) as journal, setup.output() as output:
         facts: dict[str, Any] = journal.info()
         facts["path"] = str(setup.folder)
@@ -28,5 +30,8 @@ def command(setup: Setup, form: str) -> None:
             return
         rows = facts.pop("rows")
         facts["tenant_names"] = ", ".join(map(safe, facts["tenant_names"])) or lines.BLANK
-        items = [(name.replace("_", " "), safe(str(value))) for name, value in facts.items()]
+        items = [
+            (name.replace("_", " "), lines.BLANK if value is None else safe(str(value)))
+            for name, value in facts.items()
+        ]
         lines.pairs(output, [*items, *((f"rows in {table}", str(count)) for table, count in rows.items())])

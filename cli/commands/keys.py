@@ -89,7 +89,7 @@ def gen(
 
     --log makes one key per tenant of the store, or for the tenant that --tenant names: the origin is the base for the
     tenant `default` and BASE/TENANT for any other, and for a log that went on under another origin (`sealbook log
-    adopt`) that one. Those that have a key keep it.
+    adopt`) that one. Those that have a key keep it, and it is printed like a new one.
     """
     from sealbook.journal.keyring import ALGORITHMS, Purpose
 
@@ -103,8 +103,13 @@ def gen(
         chosen = {"ed25519": [ed25519], "ml-dsa-44": [mldsa], "both": [ed25519, mldsa]}[algorithm]
         wanted = [(Purpose.WITNESS, witness, each, None) for each in chosen]
     else:
-        origins = _origins(setup, origin, exact)
-        wanted = [(Purpose.LOG, name, None, tenant) for name, tenant in origins if not _has(setup, ring, name, tenant)]
+        wanted = []
+        for name, tenant in _origins(setup, origin, exact):
+            if kept := _kept(ring, name, tenant):
+                setup.remark(f"{name} keeps its key {kept[-1].id}")
+                _print_public(setup, kept)
+            else:
+                wanted.append((Purpose.LOG, name, None, tenant))
     if not wanted:
         return
     what = "the new key" if len(wanted) == 1 else "the new keys"
@@ -314,8 +319,10 @@ def import_(
 
 
 def _one_of(record: str | None, log: bool, witness: str | None) -> None:
-    if (record is not None) + log + (witness is not None) != 1:
-        raise click.UsageError("one of --record NAME, --log and --witness NAME is needed")
+    given = (record is not None) + log + (witness is not None)
+    if given != 1:
+        told = ("none was", "", "two were", "three were")[given]
+        raise click.UsageError(f"exactly one of --record NAME, --log and --witness NAME is needed, and {told} given")
 
 
 def _origins(setup: Setup, base: str | None, exact: bool) -> list[tuple[str, str | None]]:
@@ -341,12 +348,21 @@ def _based(setup: Setup, base: str | None) -> Setup:
     return setup if base is None else replace(setup, origin=base)
 
 
-def _has(setup: Setup, ring: Keyring, origin: str, tenant: str | None) -> bool:
-    """Whether the tenant's origin has a key. That of another tenant is left to `generate` to refuse."""
-    found = [key for key in ring.named(origin) if key.purpose == "log" and key.tenant == tenant]
-    if found:
-        setup.remark(f"{origin} keeps its key {found[-1].id}")
-    return bool(found)
+def _kept(ring: Keyring, origin: str, tenant: str | None) -> list[Key]:
+    """The keys that the origin of this tenant's log has. That of another tenant is left to `generate` to refuse."""
+    from sealbook.journal import keyfile
+    from sealbook.journal.keyring import KeyRefused
+
+    found = [key for key in ring.named(origin) if key.purpose == "log"]
+    theirs = [key for key in found if key.tenant is not None]
+    if tenant is None and theirs:
+        folder = keyfile.name_folder(ring.folder, origin)
+        never = (
+            "" if any(key.signed for key in found) else f", or, as it never signed, remove {folder} and make it anew"
+        )
+        reason = f"it is that of tenant {theirs[0].tenant}'s log, made without --exact: choose another origin{never}"
+        raise KeyRefused(theirs[0].id, reason)
+    return [key for key in found if key.tenant == tenant and _signs(ring, key)]
 
 
 def _signs(ring: Keyring, key: Key) -> bool:

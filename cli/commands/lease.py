@@ -11,7 +11,7 @@ from sealbook.cli.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
     from sealbook.cli.rendering.output import Output
-    from sealbook.journal import Lease
+    from sealbook.journal import Lease, Tenant
 
 owner_option = click.option("--owner", required=True, metavar="NAME", help="Who holds the lease; shown to people.")
 ttl_option = click.option("--ttl", type=float, required=True, metavar="S", help="Seconds until it expires, 1 or more.")
@@ -51,6 +51,7 @@ def renew(setup: Setup, run: str, owner: str, epoch: int, ttl: float, form: str)
     from sealbook.journal.errors import printable
 
     with setup.writing() as tenant:
+        _check_known(tenant, run)
         lease = tenant.renew(Lease(tenant.name, run, owner, epoch, None), ttl=ttl)
     with setup.report(f"the lease of {printable(run)} was renewed") as output:
         _print(output, lease, form)
@@ -67,6 +68,7 @@ def release(setup: Setup, run: str, epoch: int, form: str) -> None:
     from sealbook.journal.errors import printable
 
     with setup.writing() as tenant:
+        _check_known(tenant, run)
         tenant.release(Lease(tenant.name, run, None, epoch, None))
         lease = tenant.lease(run)
     if lease is None:
@@ -106,12 +108,20 @@ def show(setup: Setup, run: str, form: str) -> None:
     """Print the run's lease as it is recorded, expired or not. A run never leased, or sealed, has none."""
     from sealbook.journal import NotFound
 
-    with setup.reading() as tenant:
+    with setup.reading(to_come=True) as tenant:  # one that has leases and no record yet has no row of its own
         lease = tenant.lease(run)
     if lease is None:
         raise NotFound("lease of run", run)
     with setup.output() as output:
         _print(output, lease, form)
+
+
+def _check_known(tenant: Tenant, run: str) -> None:
+    """`NotFound` for a run that has neither a record nor a lease, such as one that is misspelt."""
+    from sealbook.journal import NotFound
+
+    if tenant.lease(run) is None and tenant.standing(run) is None:
+        raise NotFound("run", run)
 
 
 def _print(output: Output, lease: Lease, form: str) -> None:

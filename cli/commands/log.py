@@ -34,6 +34,7 @@ def head(setup: Setup, form: str) -> None:
     from sealbook.cli.rendering.safe import safe
 
     with setup.reading_log() as log, setup.output() as output:
+        log_publish.remark_signed_name(setup, log)
         checkpoint = log.checkpoint()
         if form == "json":
             output.line(objects.text(objects.checkpoint(checkpoint)))
@@ -65,8 +66,9 @@ def checkpoint(setup: Setup, sign: bool, keys: str | None, passphrase_file: str 
     with setup.journal(readonly=not sign) as journal:
         log = setup.log(journal)
         if sign:
-            found, text = _signed(log, keys, passphrase_file)
+            found, text = _signed(setup, log, keys, passphrase_file)
         else:
+            log_publish.remark_signed_name(setup, log)
             found = log.checkpoint()
             text = found.text()
     done = f"size {found.size} of {printable(found.origin)} is signed and kept"
@@ -77,16 +79,18 @@ def checkpoint(setup: Setup, sign: bool, keys: str | None, passphrase_file: str 
             output.text(text)
 
 
-def _signed(log: Log, keys: str | None, passphrase_file: str | None) -> tuple[Checkpoint, str]:
+def _signed(setup: Setup, log: Log, keys: str | None, passphrase_file: str | None) -> tuple[Checkpoint, str]:
     """The log as it stands, signed, and the signed note."""
     from sealbook.cli.publishing.memory import Memory
-    from sealbook.cli.publishing.signing import LogSigner, sign_head
+    from sealbook.cli.publishing.signing import LogSigner, check_keys, sign_head
     from sealbook.journal.keyring import Purpose
 
     ring = keyring_options.opened(keys)
+    check_keys(ring, log)
     protected = any(ring.is_protected(key) for key in ring.signing(Purpose.LOG, log.origin))
     passphrase = keyring_options.passphrase(passphrase_file, what="the log's key", needed=protected)
     memory = Memory(ring.folder, log.origin)
+    log_publish.remark_other_names(setup, ring, [log])
     with memory.held():
         kept = sign_head(log, LogSigner(ring, log.origin, passphrase), memory)
     assert kept.note is not None
@@ -218,7 +222,7 @@ def _write_proof_file(setup: Setup, run: str, checkpoint: Path | None, target: P
     with setup.reading() as tenant:
         note = log_tiles.published_note(tenant, checkpoint)
         found = _proof(tenant, run, checkpoint_of(note).size)
-    with file_output.opened(target) as stream:
+    with file_output.opened(target, mode=file_output.PUBLIC_MODE) as stream:
         extra = None if found.inner is None else found.inner.encode()
         stream.write(ProofFile(found.index, tuple(found.proof), note, extra).encode())
 
@@ -236,7 +240,7 @@ def _write_store_proof_file(setup: Setup, run: str, checkpoint: Path | None, tar
         found = log.inclusion_proof(setup.tenant, run, checkpoint_of(note).size)
     if found is None:
         raise NotFound("leaf below the tenant's newest published head of run", run)
-    with file_output.opened(target) as stream:
+    with file_output.opened(target, mode=file_output.PUBLIC_MODE) as stream:
         stream.write(ProofFile(found.index, tuple(found.proof), note, found.head.encode()).encode())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,12 +70,14 @@ def command(
     from sealbook.cli.rendering.words import counted
 
     ring = keyring_options.opened(keys)
-    with setup.writing() as tenant:
-        note = _promised(tenant.origin, ring, passphrase_file) if file is None else file.read_bytes()
-        old = _verified(note, tenant.origin, policy, vkeys, ring)
-        _check_last(old, ring)
-        adopted = tenant.adopt_log(new_origin, note, actor=actor, reason=reason)
-        name = tenant.name
+    with setup.journal(readonly=False) as journal:
+        tenant = setup.known_tenant(journal)
+        origin, name = tenant.origin, tenant.name
+        with _publishing_held(origin, ring):
+            note = _promised(origin, ring, passphrase_file) if file is None else file.read_bytes()
+            old = _verified(note, origin, policy, vkeys, ring)
+            _check_last(old, ring)
+            adopted = tenant.adopt_log(new_origin, note, actor=actor, reason=reason)
     with setup.report(f"the log goes on as {adopted.origin}") as output:
         if form == "json":
             members = {"tenant": name, "origin": adopted.origin, "size": adopted.size}
@@ -84,6 +87,13 @@ def command(
                 f"{safe(adopted.origin)}: {counted(adopted.size, 'leaf', 'leaves')}, goes on from"
                 f" {safe(adopted.old.origin)} at size {adopted.old.size}"
             )
+
+
+def _publishing_held(origin: str, ring: Keyring) -> AbstractContextManager[None]:
+    """Nobody publishes the old log meanwhile with these keys: it would promise more than the last checkpoint."""
+    from sealbook.cli.publishing.memory import Memory
+
+    return Memory(ring.folder, origin).held() if ring.folder.is_dir() else nullcontext()
 
 
 def _promised(origin: str, ring: Keyring, passphrase_file: str | None) -> bytes:
@@ -105,13 +115,18 @@ def _promised(origin: str, ring: Keyring, passphrase_file: str | None) -> bytes:
 
 def _verified(note: bytes, origin: str, policy: Path | None, vkeys: tuple[str, ...], ring: Keyring) -> Checkpoint:
     """The checkpoint of the old log, as far as whoever calls trusts its signature."""
+    from sealbook.cli.named_files import FileRefused
     from sealbook.journal import InvalidInput
     from sealbook.journal.keyring import Purpose
     from sealbook.merkle.checkpoint import Checkpoint
+    from sealbook.merkle.errors import Malformed
     from sealbook.merkle.note import Note
     from sealbook.merkle.policy import Policy, PolicyLog
 
-    stated = Checkpoint.parse(Note.parse(note).text).origin
+    try:
+        stated = Checkpoint.parse(Note.parse(note).text).origin
+    except Malformed as error:  # the operator's own words, not what is to be verified
+        raise FileRefused("the old checkpoint", 0, str(error)) from error
     if stated != origin:
         raise InvalidInput("old checkpoint", stated, f"is of another log than {origin}")
     if policy is not None or vkeys:

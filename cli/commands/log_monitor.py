@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +12,23 @@ import click
 from sealbook.cli import exit_codes
 from sealbook.cli.options import Verb, format_option
 from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.urls import is_base
 
 if TYPE_CHECKING:
     from sealbook.cli.monitor import Visit
     from sealbook.cli.monitor_state import Newest, State
     from sealbook.cli.offline import Chain
+    from sealbook.cli.tiles import Folder
     from sealbook.merkle.policy import Policy
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+def place(value: str) -> str:
+    """A folder, or a URL under which one is served."""
+    if "://" in value and not is_base(value):
+        raise click.BadParameter(f"{value!r} is neither a folder nor an http or https URL")
+    return value
 
 
 @click.command(
@@ -28,7 +39,7 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
         "sealbook log monitor tiles --state seen.db --policy policy.txt --run order-45 --records order-45.records",
     ),
 )
-@click.argument("where", metavar="DIR|URL")
+@click.argument("where", type=place, metavar="DIR|URL")
 @click.option(
     "--state",
     "state_file",
@@ -81,15 +92,31 @@ def command(
     trusted = trusted_policy(policy, vkeys)
     chain = None if records is None or run is None else _chain(run, records)
     tag = chain.run_tag if chain is not None else None if run_tag is None else _tag(run_tag)
-    with monitor_state.State.opened(state_file) as state, monitor.source_of(where) as source:
-        found = monitor.visit(source, trusted, state, where)
-        newest = None if tag is None else _newest(state, found, tag, size)
+    with _source(where) as source:
+        if not state_file.exists():
+            monitor.current(source, trusted, where)  # of a log that is not there nothing comes into being
+        with monitor_state.State.opened(state_file) as state:
+            found = monitor.visit(source, trusted, state, where)
+            newest = None if tag is None else _newest(state, found, tag, size)
     if tag is not None and newest is None:
-        raise NotFound(f"leaf below size {found.checkpoint.size if size is None else size} with tag", tag.hex())
+        raise NotFound(f"newest leaf below size {found.checkpoint.size if size is None else size} with tag", tag.hex())
     if chain is not None and newest is not None:
         _check_records(chain, newest)
     _print(setup, found, newest, chain, form)
     return exit_codes.INCOMPLETE if found.unmonitored else exit_codes.OK
+
+
+@contextmanager
+def _source(where: str) -> Iterator[Folder]:
+    """The log there; a client that is not installed is told as by every other verb that needs it."""
+    from sealbook.cli import monitor
+    from sealbook.cli.publishing.transport import ClientMissing
+
+    try:
+        with monitor.source_of(where) as source:
+            yield source
+    except ClientMissing as error:
+        raise click.UsageError(str(error)) from error
 
 
 def trusted_policy(path: Path | None, vkeys: tuple[str, ...]) -> Policy:

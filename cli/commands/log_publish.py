@@ -131,8 +131,10 @@ class Policies:
         found = None if self.file is None else policy_file.read(self.file)
         # A policy that was moved away must not turn into "nobody need cosign".
         lost = found is None and self.file is not None
-        if lost and (self.named or any(known.cosigned for known in memory.known().values())):
-            raise NotFound("policy", f"{self.file} (witnesses have cosigned {memory.origin}, or you named it)")
+        if lost and self.named:
+            raise policy_file.PolicyRefused(str(self.file), 0, "there is no such file")
+        if lost and any(known.cosigned for known in memory.known().values()):
+            raise NotFound(f"policy of {memory.origin}, which witnesses have cosigned, at", str(self.file))
         return Rules(found or NOBODY, fail_open=self.fail_open, refresh_seconds=self.refresh, patient=self.patient)
 
 
@@ -162,6 +164,8 @@ def publish(
             return setup.logs(journal)
 
         passphrase = _passphrase(ring, logs(), passphrase_file)
+        remark_none(setup, logs())
+        remark_other_names(setup, ring, logs())
         codes: list[int] = []
 
         async def work() -> None:
@@ -187,6 +191,42 @@ def publish(
     if ended:
         return codes[0]
     return exit_codes.INTERRUPTED if every is None else exit_codes.OK
+
+
+def remark_none(setup: Setup, logs: Sequence[Log]) -> None:
+    """Say that there is nothing to speak of."""
+    if not logs:
+        setup.remark("the store has no record yet, and so no log")
+
+
+def remark_signed_name(setup: Setup, log: Log) -> None:
+    """Say that the log was signed under another name than the one that it would have now."""
+    from sealbook.journal import Tenant
+
+    signed = log.signed_checkpoint()
+    if signed is not None and signed.checkpoint.origin != log.origin:
+        option = "--origin" if isinstance(log, Tenant) else "--store-origin"
+        size, name = signed.checkpoint.size, signed.checkpoint.origin
+        setup.remark(f"{log.origin}: size {size} was signed as {name}: {option} before the verb names it")
+
+
+def remark_other_names(setup: Setup, ring: Keyring, logs: Iterable[Log]) -> None:
+    """Say of each log that is about to be signed for the first time, which fixes its name, under which other names the
+    ring has keys for the same tenant: the name may not be the one that was meant."""
+    from sealbook.journal import Tenant
+    from sealbook.journal.keyring import Purpose, State
+    from sealbook.journal.origins import tenant_origin
+
+    first = {log.name: log.origin for log in logs if isinstance(log, Tenant) and log.signed_checkpoint() is None}
+    # A log that goes on under another name was given it on purpose.
+    first = {tenant: origin for tenant, origin in first.items() if origin == tenant_origin(setup.origin, tenant)}
+    others: dict[str, set[str]] = {tenant: set() for tenant in first}
+    for key in ring.keys() if first else ():
+        if key.purpose is Purpose.LOG and key.state is State.ACTIVE and key.tenant in others:
+            others[key.tenant].add(key.name)
+    for tenant, origin in first.items():
+        if names := sorted(others[tenant] - {origin}):
+            setup.remark(f"{origin}: its first signature; the keys know tenant {tenant} as {', '.join(names)} too")
 
 
 def _passphrase(ring: Keyring, logs: Iterable[Log], file: str | None) -> bytes | None:

@@ -71,7 +71,7 @@ def _serve(setup: Setup, listen: tuple[str, int], folder: Folder, what: str) -> 
         import hypercorn  # noqa: F401  # before anything listens
     except ImportError as error:
         raise click.ClickException(
-            f"log serve needs {error.name}: install the extra, as in pip install 'sealbook[serve]'"
+            f"log serve needs {error.name}: install the extra, as in pip install '.[serve]' in a checkout"
         ) from error
     try:
         listener = listening.listening(*listen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, tzinfo
+from datetime import UTC
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sealbook.cli import exit_codes
-from sealbook.cli.options import Verb, range_options
+from sealbook.cli.options import Verb, local_zone, range_options
 from sealbook.cli.setup import Setup, complain, pass_setup
 from sealbook.cli.showing import options
 
@@ -89,12 +89,16 @@ def command(
     from sealbook.cli.showing import grep as grepping
     from sealbook.cli.showing import levels, matches
 
-    if field is not None and words:
-        raise click.UsageError("--field lists the values of the whole tenant, so it takes no matches")
     if field_names or field is not None:
+        if any(
+            (words, runs, case, kinds, priority, grep, since, until, amount, follow, cursor, after_cursor, cursor_file)
+        ):
+            raise click.UsageError("-F and -N list what the whole tenant has: they take no filters, cursors or numbers")
         return _list_fields(setup, field, form)
     if follow and reverse:
         raise click.UsageError("--follow prints what comes, so it cannot be combined with --reverse")
+    if follow and until is not None:
+        raise click.UsageError("--follow goes on until it is interrupted, so it cannot be combined with --until")
     if form in options.BYTES and is_terminal(sys.stdout):
         raise click.UsageError(
             f"{form} has bytes as they are, on which a terminal acts: send it to a file or a program"
@@ -116,7 +120,7 @@ def command(
         _order(amount, reverse, follow, pager_end, since is not None or position.given),
         Look(
             form,
-            _local_zone() if local else UTC,
+            local_zone() if local else UTC,
             everything,
             full,
             () if output_fields is None else members.parse(output_fields),
@@ -181,11 +185,13 @@ FROM_THE_BEGINNING = Position()
 
 
 class Progress:
-    """Which record was printed last, kept in the cursor file once it has been handed over."""
+    """Which record was printed last; and the newest of them, kept in the cursor file once it has been handed over: the
+    next call goes on behind it, also after --reverse."""
 
     def __init__(self, file: Path | None) -> None:
         self.last: Record | None = None
         self._file = file
+        self._newest: Record | None = None
         self._kept: Record | None = None
 
     def noting(self, records: Iterable[Record]) -> Iterator[Record]:
@@ -193,14 +199,16 @@ class Progress:
         for record in records:
             yield record
             self.last = record
+            if self._newest is None or record.arrival > self._newest.arrival:
+                self._newest = record
 
     def keep(self) -> None:
         """Call it when what was printed has been flushed."""
         from sealbook.cli.showing import cursors
 
-        if self._file is not None and self.last is not None and self.last is not self._kept:
-            cursors.write_file(self._file, cursors.Cursor.of(self.last))
-            self._kept = self.last
+        if self._file is not None and self._newest is not None and self._newest is not self._kept:
+            cursors.write_file(self._file, cursors.Cursor.of(self._newest))
+            self._kept = self._newest
 
 
 def print_records(
@@ -211,7 +219,9 @@ def print_records(
     from sealbook.cli.showing.cursors import Cursor
 
     progress = Progress(position.file)
-    with setup.reading() as tenant:
+    with setup.reading(to_come=order.follow) as tenant:
+        if not order.follow:  # what is followed may be yet to come
+            _check_known(tenant, selection)
         selection = replace(selection, first=position.first(tenant))
         with setup.output(paged=not order.follow, at_end=order.pager_end) as output:
             printer = Printer(output, look)
@@ -222,7 +232,22 @@ def print_records(
             if position.shown and progress.last is not None:
                 say = complain if look.form in (*options.JSON, *options.BYTES) else output.line
                 say(f"-- cursor: {Cursor.of(progress.last)}")
+            if progress.last is None and output.terminal and not setup.quiet:
+                output.line("-- no records --")
     return progress.last is not None
+
+
+def _check_known(tenant: Tenant, selection: Selection) -> None:
+    """`NotFound` for a run or case that was asked for by its exact name and has no record: a misspelt name must not
+    look like one without records. Globs and matches are filters, which nothing may meet."""
+    from sealbook.cli.showing.globs import is_glob
+    from sealbook.journal import NotFound
+
+    for run in (*selection.runs, *(() if selection.run is None else (selection.run,))):
+        if not is_glob(run) and tenant.standing(run) is None:
+            raise NotFound("run", run)
+    if selection.case is not None and not tenant.case_history(selection.case, limit=1):
+        raise NotFound("case", selection.case)
 
 
 def _selected(tenant: Tenant, selection: Selection, order: Order) -> Iterable[Record]:
@@ -266,12 +291,6 @@ def _of_names(runs: tuple[str, ...], case: str | None, kinds: tuple[str, ...]) -
         case=None if case is None else ids.check_case(case),
         kinds=frozenset(kind if is_glob(kind) else ids.check_kind(kind) for kind in kinds),
     )
-
-
-def _local_zone() -> tzinfo:
-    from sealbook.cli import times
-
-    return times.local_zone()
 
 
 def _list_fields(setup: Setup, field: str | None, form: str) -> int:

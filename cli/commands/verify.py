@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +22,9 @@ from sealbook.cli.options import Verb, format_option
 from sealbook.cli.parallel import JOBS_MAX
 from sealbook.cli.rendering import progress
 from sealbook.cli.setup import Setup, pass_setup
+
+if TYPE_CHECKING:
+    from sealbook.journal import Finding
 
 LEVELS = ("structure", "chain", "signatures", "log", "deep")
 
@@ -98,8 +102,9 @@ def command(
 ) -> int:
     """Derive everything again from the record bytes and report every difference.
 
-    All tenants are checked, unless --tenant is given; with RUNs, those of the tenant down to their leaves in the log.
-    Exit codes: 0 consistent, 3 not, 1 if records of a newer version were met, or, with --strict, if anything was not
+    The whole store is checked, also with --tenant: that tenant's findings are told, and those of others only counted.
+    With RUNs, those of the tenant are checked, down to their leaves in the log. Exit codes: 0 consistent, 3 if anything
+    was found, of whichever tenant, 1 if records of a newer version were met, or, with --strict, if anything was not
     checked. What a store alone cannot show is listed as not checked.
 
     Levels: structure looks whether records stand where they should, without gaps; chain at every byte of them and at
@@ -165,11 +170,13 @@ def _verify_store(
     # The tenant's own row may be what is missing: whoever asks for the tenant must hear of that.
     if only is not None and only not in tenants and all(finding.tenant != only for finding in found):
         raise NotFound("tenant", only)
-    findings = [finding for finding in found if only is None or finding.tenant in (None, STORE_LOG, only)]
-    if len(findings) < len(found):
-        others = len(found) - len(findings)
-        setup.remark(f"findings of other tenants are not told ({others}): verify without --tenant")
-    verdict = verdicts.Verdict(reports, findings, list(dict.fromkeys(questions)))
+
+    def told(finding: Finding) -> bool:
+        return only is None or finding.tenant in (None, STORE_LOG, only)
+
+    findings = [finding for finding in found if told(finding)]
+    others = [finding for finding in found if not told(finding)]
+    verdict = verdicts.Verdict(reports, findings, list(dict.fromkeys(questions)), others)
     with setup.output() as output:
         if form == "json":
             output.line(objects.text(verdicts.as_object(verdict)))

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sealbook.cli import exit_codes, keyring_options
-from sealbook.cli.commands.log_publish import Policies, fail_open_option, policy_option, publish
+from sealbook.cli.commands.log_publish import (
+    Policies,
+    fail_open_option,
+    policy_option,
+    publish,
+    remark_none,
+    remark_signed_name,
+)
 from sealbook.cli.keyring_options import keys_option, passphrase_option
 from sealbook.cli.options import Verb, format_option, store_log_option
 from sealbook.cli.setup import Setup, pass_setup
@@ -82,7 +89,7 @@ def list_(setup: Setup, keys: str | None, policy: Path | None, form: str) -> Non
     from sealbook.cli.rendering.safe import safe
 
     ring = keyring_options.opened(keys)
-    found = policy_file.required(policy or policy_file.default_path(ring.folder))
+    found = policy_file.required(policy or policy_file.default_path(ring.folder), named=policy is not None)
     with setup.output() as output:
         if form == "tlog-policy":
             output.text(policy_file.for_verifiers(found, _log_keys(setup, ring)).decode("utf-8", "surrogateescape"))
@@ -112,7 +119,7 @@ def submit(setup: Setup, keys: str | None, policy: Path | None, fail_open: bool,
 
     ring = keyring_options.opened(keys)
     path = policy or policy_file.default_path(ring.folder)
-    policy_file.required(path)
+    policy_file.required(path, named=policy is not None)
     found = Policies(path, named=True, fail_open=fail_open, refresh=0, patient=False)
     return publish(setup, ring, found.rules, asks=found.ask(), every=None, passphrase_file=passphrase_file)
 
@@ -133,10 +140,14 @@ def status(setup: Setup, keys: str | None, policy: Path | None, form: str) -> in
     from sealbook.cli.rendering import objects
 
     ring = keyring_options.opened(keys)
-    found = policy_file.required(policy) if policy else policy_file.read(policy_file.default_path(ring.folder))
+    default = policy_file.default_path(ring.folder)
+    found = policy_file.required(policy, named=True) if policy else policy_file.read(default)
     stopped = False
     with setup.journal(readonly=True) as journal, setup.output() as output:
-        for number, log in enumerate(setup.logs(journal)):
+        logs = setup.logs(journal)
+        remark_none(setup, logs)
+        for number, log in enumerate(logs):
+            remark_signed_name(setup, log)
             item = _standing(log, Memory(ring.folder, log.origin), found)
             stopped = stopped or item["stopped"] is not None
             if form == "json":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,11 +70,14 @@ def serve(
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in {"starlette", "hypercorn", "anyio"}:
             raise
-        raise click.UsageError(f"{error.name} is not installed: `pip install 'sealbook[serve]'` brings it") from error
+        raise click.UsageError(
+            f"{error.name} is not installed: `pip install '.[serve]'` in a checkout brings it"
+        ) from error
     from sealbook.cli import listening
-    from sealbook.cli.witness.binding import open_state
+    from sealbook.cli.publishing import daemon
+    from sealbook.cli.witness.binding import open_state, served_alone
     from sealbook.cli.witness.cosigner import Cosigner
-    from sealbook.cli.witness.loglist import LogFile
+    from sealbook.cli.witness.loglist import LogFile, LogListRefused
     from sealbook.journal import EngineFailed
     from sealbook.journal.keyring import Purpose
 
@@ -81,23 +85,37 @@ def serve(
     ring = keyring_options.opened(keys)
     protected = any(ring.is_protected(each) for each in ring.signing(Purpose.WITNESS, key))
     passphrase = keyring_options.passphrase(passphrase_file, what=f"the keys of {key}", needed=protected)
-    cosigner = Cosigner.of_ring(ring, key, passphrase=passphrase)
-    pinned = [_initial(Path(file)) for file in initial]
-    log_file = LogFile(logs, cosigner.signers, initial=pinned)
-    _speak_json()
-    with open_state(state, cosigner, anew=anew) as opened:
-        server = Server(opened, log_file)
+    with ExitStack() as stack:
+        # First of all: what the ring says of the keys holds for as long as nobody else serves with them.
+        stack.enter_context(ring.serving(key))
+        cosigner = Cosigner.of_ring(ring, key, passphrase=passphrase)
+        pinned = [_initial(Path(file)) for file in initial]
         try:
-            listener = listening.listening(host, port)
+            log_file = LogFile(logs, cosigner.signers, initial=pinned)
+        except OSError as error:
+            raise LogListRefused(logs, 0, error.strerror or "it cannot be read") from error
+        _speak_json()
+        try:
+            listener = stack.enter_context(listening.listening(host, port))
         except OSError as error:
             raise EngineFailed(f"cannot listen on {host}, port {port}: {error.strerror}") from error
-        click.echo(f"{key} listens at {listening.url(listener)}")
-        sys.stdout.flush()
+        # Nobody is answered yet. A start that fails on its command line leaves no state.
+        opened = stack.enter_context(open_state(state, cosigner, anew=anew))
+        stack.enter_context(served_alone(state))
+        server = Server(opened, log_file)
+        url = listening.url(listener)
+
+        def announce() -> None:
+            click.echo(f"{key} listens at {url}")
+            sys.stdout.flush()
 
         async def stop() -> None:
-            await until_signalled(server)
+            await until_signalled(server, ready=announce)
 
-        trio.run(server.serve, listener, stop)
+        try:
+            trio.run(server.serve, listener, stop)
+        except BaseExceptionGroup as group:
+            raise daemon.first_of(group) from group
 
 
 def _initial(file: Path) -> Checkpoint:

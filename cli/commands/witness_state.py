@@ -46,16 +46,21 @@ def evidence(setup: Setup, state: str, origin: str | None, form: str) -> None:
 @click.command("disable", cls=Verb, examples=("sealbook witness disable example.com/log --state witness.state",))
 @origin_argument
 @state_option
+@click.option("--unseen", is_flag=True, help="Although nothing was cosigned for it so far.")
 @pass_setup
-def disable(setup: Setup, origin: str, state: str) -> None:
-    """Cosign no more for a log, from now on and whatever the log list says. What was cosigned stays, and is served."""
+def disable(setup: Setup, origin: str, state: str, unseen: bool) -> None:
+    """Cosign no more for a log, from now on and whatever the log list says. What was cosigned stays, and is served.
+
+    An origin of which nothing was cosigned may be mistyped, and is refused without --unseen.
+    """
     from sealbook.cli.witness.binding import read_state
+    from sealbook.journal import NotFound
     from sealbook.merkle.witness import origin_key
 
     with read_state(state, readonly=False) as opened:
+        if not unseen and opened.note(origin_key(origin)) is None:
+            raise NotFound("cosigned checkpoint of", origin)
         opened.disable(origin)
-        if opened.note(origin_key(origin)) is None:  # it may be mistyped
-            setup.remark(f"{origin}: no checkpoint of it was cosigned so far")
 
 
 @click.command("enable", cls=Verb, examples=("sealbook witness enable example.com/log --state witness.state",))

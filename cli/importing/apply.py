@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sealbook.cli.importing import traj
-from sealbook.cli.importing.history import SUFFIX_HEX, UNNAMED_PREFIX, History, Segment, tail
+from sealbook.cli.importing.history import SUFFIX_HEX, UNNAMED_PREFIX, History, Original, Segment, tail
 from sealbook.journal import requests
 from sealbook.journal.entries import Entry
-from sealbook.journal.errors import Refused
+from sealbook.journal.errors import InvalidInput, InvalidName, Refused
 from sealbook.journal.record import GENESIS, Head, Record
-from sealbook.journal.store import Tenant
+from sealbook.journal.store import Journal, Tenant
 from sealbook.journal.values import encode_map
 
 LEASE_TTL_S = 60  # each lease ends within the group that takes it; no other process ever sees one live
@@ -69,6 +69,22 @@ def apply_all(tenant: Tenant, histories: Sequence[History]) -> list[Imported]:
             if all(tenant.head(place.run) == place.head for place in places):
                 raise
     return _bring(tenant, histories, [find(tenant, history) for history in histories])
+
+
+def refuse_own(journal: Journal, histories: Iterable[History]) -> None:
+    """`InvalidInput` where a history was printed from this very store, which has its records already."""
+    for history in histories:
+        if history.original is not None and _stands(journal, history.original):
+            reason = "its records are this store's own, and already here: --again imports them once more, as a copy"
+            raise InvalidInput("run", history.original.run, reason)
+
+
+def _stands(journal: Journal, original: Original) -> bool:
+    try:
+        found = journal.tenant(original.tenant).read(original.run, start=original.seq, limit=1)
+    except InvalidName:
+        return False  # no name of ours
+    return bool(found) and found[0].seq == original.seq and found[0].hash.hex() == original.hash
 
 
 def find(tenant: Tenant, history: History) -> Place:

@@ -44,12 +44,22 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class Original:
+    """A record that a line was printed from: whose it was, where it stood in its run, and its hash in hex."""
+
+    tenant: str
+    run: str
+    seq: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     """One run as somebody else recorded it.
 
     `run` is the name it should get, `digest` the SHA-256 of the canonical JSON of its file. The admission key is
     `source` and `admission_prefix` followed by the run's final name. `remarks` are for the report: what could not
-    be taken over as it stood.
+    be taken over as it stood. `original` is the first record that the file tells the place and hash of.
     """
 
     run: str
@@ -58,6 +68,7 @@ class History:
     segments: tuple[Segment, ...]
     admission_prefix: str = ""
     remarks: tuple[str, ...] = ()
+    original: Original | None = None
 
     @property
     def records(self) -> int:

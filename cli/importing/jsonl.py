@@ -13,7 +13,7 @@ from typing import Any
 
 from sealbook.cli.entry_json import effect_key, unescaped
 from sealbook.cli.importing import documents, strict
-from sealbook.cli.importing.history import History, Segment, legal
+from sealbook.cli.importing.history import History, Original, Segment, legal
 from sealbook.cli.importing.strict import damaged
 from sealbook.cli.rendering.words import counted
 from sealbook.journal import entries
@@ -60,7 +60,16 @@ def _history(run: str, lines: list[Line], name: str, remarks: tuple[str, ...]) -
     if segments[0].entries[0].kind != "RunAdmitted":
         segments[0] = Segment(SOURCE, (entries.admitted(), *segments[0].entries))
     wanted = legal(run, RUN_BYTES_MAX, run=True)
-    return History(wanted, strict.digest(lines, name), SOURCE, tuple(segments), remarks=remarks)
+    original = next((found for line in lines if (found := _original(line)) is not None), None)
+    return History(wanted, strict.digest(lines, name), SOURCE, tuple(segments), remarks=remarks, original=original)
+
+
+def _original(line: Line) -> Original | None:
+    """The record that the line was printed from, where it says so."""
+    tenant, run, seq, digest = (line.get(member) for member in ("tenant", "run", "seq", "hash"))
+    if not (isinstance(tenant, str) and isinstance(run, str) and isinstance(digest, str) and type(seq) is int):
+        return None
+    return Original(tenant, run, seq, digest) if seq > 0 else None
 
 
 def _entry(line: Line) -> Entry:

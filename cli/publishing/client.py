@@ -10,7 +10,8 @@ The bytes go through a transport that is handed in, so that nothing here needs a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import trio
 
@@ -18,12 +19,13 @@ from sealbook.cli.publishing.policy_file import Address
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.errors import VerificationError
 from sealbook.merkle.keys import VerifierKey
-from sealbook.merkle.note import Note
-from sealbook.merkle.tree import Reader
+from sealbook.merkle.note import Note, verify_line
+from sealbook.merkle.tree import Reader, root
 from sealbook.merkle.witness import Answer, origin_key
 from sealbook.merkle.witness_client import (
     TRIES_MAX,
     Alarm,
+    AlarmKind,
     Outcome,
     Stale,
     Unavailable,
@@ -32,6 +34,7 @@ from sealbook.merkle.witness_client import (
 )
 
 RETRY_PAUSE_SECONDS = 0.2  # before the second request, twice that before the third
+SERVED_SECONDS_MAX = 5.0  # to wait for the note that a witness serves, after an alarm
 SERVED_BYTES_MAX = 128 * 1024  # of the note that a witness serves, kept as evidence
 
 Transport = Callable[[str, bytes | None], Awaitable[Answer]]
@@ -90,7 +93,12 @@ async def converse(
             continue
         if isinstance(outcome, Alarm):
             known = old if outcome.size is None else outcome.size
-            return Heard(outcome, known, await _served(asked, address, transport))
+            # Shielded: when the round is over meanwhile, the alarm was heard all the same.
+            with trio.move_on_after(SERVED_SECONDS_MAX, shield=True):
+                served = await _served(asked, address, transport)
+                outcome = _named(outcome, asked, served)
+                return Heard(outcome, known if outcome.size is None else outcome.size, served)
+            return Heard(outcome, known)
         return Heard(outcome, old if isinstance(outcome, Unavailable) else ours)
     return Heard(Unavailable(409, f"another size after each of {TRIES_MAX} requests"), old)
 
@@ -105,6 +113,34 @@ async def _served(asked: Asked, address: Address, transport: Transport) -> bytes
     except (Unreachable, VerificationError):
         return b""
     return answer.body
+
+
+def _named(alarm: Alarm, asked: Asked, served: bytes) -> Alarm:
+    """The alarm by its right name: a witness refuses a proof that is wrong, and a fork, with the same words. It is a
+    fork when what the witness serves stands under our own signature and has another root than our log at its size."""
+    if alarm.kind is not AlarmKind.PROOF_REFUSED or not served:
+        return alarm
+    note = Note.parse(served)
+    theirs = Checkpoint.parse(note.text)
+    if not _is_ours(note, asked) or not 0 < theirs.size <= asked.checkpoint.size:
+        return alarm
+    if root(theirs.size, asked.read) == theirs.root:
+        return alarm
+    reason = f"the witness remembers another root at size {theirs.size}, under our own signature"
+    return Alarm(AlarmKind.FORKED, replace(alarm.evidence, reason=reason), theirs.size)
+
+
+def _is_ours(note: Note, asked: Asked) -> bool:
+    """Whether one of our keys signed this note of our log."""
+    if Checkpoint.parse(note.text).origin != asked.checkpoint.origin:
+        return False
+    for key in asked.log_keys:
+        for line in note.lines:
+            if line.is_of(key):
+                with suppress(VerificationError):
+                    verify_line(key, note.text, line)
+                    return True
+    return False
 
 
 def names_of(keys: Collection[VerifierKey], address: Address) -> tuple[str, ...]:

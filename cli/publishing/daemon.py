@@ -17,7 +17,7 @@ from sealbook.cli import exit_codes
 from sealbook.cli.publishing.client import Clock, Transport
 from sealbook.cli.publishing.memory import Memory, PublishingStopped
 from sealbook.cli.publishing.publisher import Publisher, Rules, State, Turn
-from sealbook.cli.publishing.signing import LogSigner
+from sealbook.cli.publishing.signing import LogSigner, check_keys
 from sealbook.journal.errors import SealbookError
 from sealbook.journal.keyring import Keyring
 from sealbook.journal.log import Log, StoreLog
@@ -75,6 +75,7 @@ class Daemon:
         origin = log.name  # until the store has told it
         try:
             origin = log.origin  # which another process may have changed: `log adopt`
+            check_keys(self.ring, log)
             if isinstance(log, StoreLog):
                 await trio.to_thread.run_sync(log.gather)
             publisher = self._publisher(log, origin)

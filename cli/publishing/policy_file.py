@@ -5,10 +5,11 @@ from __future__ import annotations
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from sealbook.cli.named_files import FileRefused
+from sealbook.cli.urls import is_base
 from sealbook.journal import private_files
-from sealbook.journal.errors import InvalidInput, NotFound, Refused
+from sealbook.journal.errors import InvalidInput, NotFound
 from sealbook.merkle.errors import Malformed
 from sealbook.merkle.keys import VerifierKey
 from sealbook.merkle.policy import NONE, POLICY_BYTES_MAX, Policy, PolicyLog
@@ -17,15 +18,8 @@ FOLDER = "witnesses"  # in the folder of keys; a name's own folder there ends in
 DEFAULT_GROUP = "witnesses"
 
 
-@dataclass(eq=False)
-class PolicyRefused(Refused):
+class PolicyRefused(FileRefused):
     """The file holds no policy, or would hold none if it were changed so."""
-
-    path: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +72,8 @@ def add_witness(path: Path, name: str, key: str, url: str, *, threshold: str | N
     _check_url(url)
     data = _data(path)
     lines = [] if data is None else _parsed_lines(path, data)
+    if any(items[:1] in (["witness"], ["group"]) and items[1] == name for _, items in lines):
+        raise InvalidInput("witness", name, f"stands in {path} already: choose another name, or edit the file")
     quorum = next((items[1] for _, items in lines if items[:1] == ["quorum"]), NONE)
     made = f"witness {name} {key} {url}"
     first = next((index for index, (_, items) in enumerate(lines) if items[:1] in (["group"], ["quorum"])), len(lines))
@@ -134,7 +130,7 @@ def _parsed(path: Path, data: bytes) -> Policy:
     try:
         return parse(data)
     except Malformed as error:
-        raise PolicyRefused(str(path), str(error)) from error
+        raise PolicyRefused(str(path), 0, str(error)) from error
 
 
 def _data(path: Path) -> bytes | None:
@@ -145,21 +141,16 @@ def _data(path: Path) -> bytes | None:
         return None
 
 
-def required(path: Path) -> Policy:
-    """The policy in this file; `NotFound` where there is no file."""
+def required(path: Path, *, named: bool = False) -> Policy:
+    """The policy in this file. Where there is no file: `PolicyRefused` if it was named, `NotFound` else."""
     policy = read(path)
+    if policy is None and named:
+        raise PolicyRefused(str(path), 0, "there is no such file")
     if policy is None:
         raise NotFound("policy", str(path))
     return policy
 
 
 def _check_url(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and not (parts.query or parts.fragment)
-        usable = usable and url.split() == [url]  # a policy's words end at spaces
-        _ = parts.port
-    except ValueError:
-        usable = False
-    if not usable:
+    if not is_base(url):
         raise InvalidInput("URL", url, "must be http or https, the part before /add-checkpoint")

@@ -16,13 +16,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sealbook.cli.publishing.memory import Known, Memory
-from sealbook.journal.keyring import Keyring, Purpose
-from sealbook.journal.log import Log
+from sealbook.journal.errors import NotFound
+from sealbook.journal.keyring import KeyRefused, Keyring, Purpose
+from sealbook.journal.log import Log, StoreLog
 from sealbook.journal.published import Consistent, PublishedAhead, check_growth
 from sealbook.journal.publishing import KeptCheckpoint
 from sealbook.merkle import tree
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.keys import SignatureLine, VerifierKey
+
+
+def check_keys(ring: Keyring, log: Log) -> None:
+    """The store log has keys of its own: `NotFound` when it has none, `KeyRefused` when they are a tenant's. Nor does a
+    ring that is not there sign any log."""
+    if not ring.folder.is_dir() and not isinstance(log, StoreLog):
+        raise NotFound("log key", log.origin)
+    if not isinstance(log, StoreLog):
+        return
+    keys = [key for key in ring.named(log.origin) if key.purpose is Purpose.LOG]
+    if not keys:
+        raise NotFound("store log key", log.origin)
+    for key in keys:
+        if key.tenant is not None:
+            raise KeyRefused(key.id, f"it belongs to the log of tenant {key.tenant}, and does not sign the store log")
 
 
 @dataclass(frozen=True, slots=True)

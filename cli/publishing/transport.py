@@ -28,7 +28,7 @@ def check_installed() -> None:
             return
     except ValueError:
         pass
-    raise ClientMissing("httpx2 is not installed: `pip install 'sealbook[witness]'` brings it")
+    raise ClientMissing("httpx2 is not installed: `pip install '.[witness]'` in a checkout brings it")
 
 
 @asynccontextmanager

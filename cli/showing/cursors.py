@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from sealbook.cli.file_output import opened
+from sealbook.cli.file_output import check_place, opened
 from sealbook.journal import Corrupt, InvalidCursor
 
 if TYPE_CHECKING:
@@ -64,13 +64,18 @@ class Cursor:
 
 
 def read_file(path: Path) -> Cursor | None:
-    """The cursor that the file keeps; None where there is no file yet, or an empty one."""
+    """The cursor that the file keeps; None where there is no file yet, or an empty one. OSError where no file could be
+    kept, now, and not when everything has been printed."""
+    check_place(path)
     try:
         with path.open("rb") as file:
             text = file.read(FILE_BYTES_MAX).decode("ascii", "replace").strip()
     except FileNotFoundError:
         return None
-    return Cursor.parse(text) if text else None
+    try:
+        return Cursor.parse(text) if text else None
+    except InvalidCursor:
+        raise InvalidCursor(f"{path} holds none that `show --cursor-file` writes") from None
 
 
 def write_file(path: Path, cursor: Cursor) -> None:

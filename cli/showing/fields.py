@@ -6,13 +6,14 @@ concluded, who holds its lease. `DATA.name` is a member of the record's data, `D
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sealbook.cli.rendering import objects
-from sealbook.journal import instants
+from sealbook.journal import ids, instants
 
 if TYPE_CHECKING:
     from sealbook.indexes.standing import Standing
@@ -43,6 +44,11 @@ OF_RUN: dict[str, Callable[[Standing], str | None]] = {
 NAMES = (*OF_RECORD, *OF_RUN)
 IN_DATA = "DATA."
 
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,19}")
+_DIGEST = re.compile(r"[0-9A-Fa-f]{64}")
+NUMBERS = frozenset({"SEQ", "ARRIVAL", "EPOCH", "ATTEMPT"})
+DIGESTS = frozenset({"EFFECT", "KEYID", "PREV", "HASH"})
+
 
 def name_of(text: str) -> str:
     """The field that a person names, in any case of letters; a usage error for one that no record has."""
@@ -51,6 +57,32 @@ def name_of(text: str) -> str:
     if text.upper() not in NAMES:
         raise click.BadParameter(f"there is no field {text!r}: there are {', '.join(NAMES)} and DATA.name")
     return text.upper()
+
+
+def value_of(field: str, text: str) -> str:
+    """The value of a match as the field has it. A usage error for one that this field can have in no record, as no seq
+    is `abc`; a name that is legal and stands nowhere is a value like any other."""
+    if field in NUMBERS and not _NUMBER.fullmatch(text):
+        raise click.BadParameter(f"{field}={text}: {field} is a number such as 42")
+    if field in DIGESTS:
+        if not _DIGEST.fullmatch(text):
+            raise click.BadParameter(f"{field}={text}: {field} has 64 hex digits, as `-o json` prints them")
+        return text.lower()
+    if field == "AT":
+        try:
+            return instants.of_millis(instants.parse(text) // 1000)
+        except ValueError as error:
+            raise click.BadParameter(f"AT={text}: {error}") from error
+    check = {
+        "TENANT": ids.check_tenant,
+        "RUN": ids.check_run,
+        "KIND": ids.check_kind,
+        "CASE": ids.check_case,
+        "SOURCE": ids.check_source,
+        "OUTCOME": ids.check_outcome,
+        "OWNER": ids.check_owner,
+    }.get(field)
+    return text if check is None else check(text)
 
 
 class Fields:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 _CHARACTERS = "*?["
+_GLOB = re.compile(r"[*?]|\[!?.[^\]]*\]", re.DOTALL)  # a [ that nothing closes stands for itself
 
 
 def is_glob(name: str) -> bool:
     """Whether the name stands for many."""
-    return any(character in name for character in _CHARACTERS)
+    return _GLOB.search(name) is not None
 
 
 def beginning(glob: str) -> str:

@@ -36,7 +36,8 @@ def _number(word: str) -> int:
         return NAMES.index(word)
     if len(word) == 1 and word in "01234567":
         return int(word)
-    raise click.BadParameter(f"{word!r} is no level: there are {', '.join(NAMES)}, or 0 to 7")
+    what = f"{word!r} is no level: there are {', '.join(NAMES)}, or 0 to 7"
+    raise click.BadParameter(what, param_hint="'-p' / '--priority'")
 
 
 def level(record: Record, tenant: Tenant | None) -> int:

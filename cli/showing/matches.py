@@ -34,7 +34,7 @@ def parse(words: Iterable[str]) -> tuple[Group, ...]:
         if not equals:
             raise click.BadParameter(f"{word!r} is no match such as RUN=order-42")
         field = fields.name_of(name)
-        groups[-1][field] = groups[-1].get(field, frozenset()) | {value}
+        groups[-1][field] = groups[-1].get(field, frozenset()) | {fields.value_of(field, value)}
     if any_word and not all(groups):
         raise click.BadParameter("a + stands between matches")
     return tuple(groups) if any_word else ()

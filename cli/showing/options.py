@@ -94,7 +94,7 @@ def order_options(function: Function) -> Function:
             "--cursor-file",
             type=click.Path(path_type=Path, dir_okay=False),
             metavar="FILE",
-            help="From after the record that FILE names on; FILE then names the last one printed.",
+            help="From after the record that FILE names on; FILE then names the newest one printed.",
         ),
         click.option("--show-cursor", is_flag=True, help="Print the cursor of the last record at the end."),
     )

@@ -9,11 +9,16 @@ history. So, when a witness is started:
 - Rule 3: a key that has signed must be one that this state knows. One that never signed joins the keys it knows, which
   is how a rotation goes on with the state.
 - Rule 4: a state that remembers nothing is not that of a key that has signed.
+- Rule 5: a key signs out of one state. Beside the key stands which (`Keyring.bind`), written before the witness listens
+  and looked at again before its first signature leaves; of two states that a new key begins with, one cosigns.
 
 What this cannot tell is that the state was put back to an earlier copy which does know the key. The witness's clients
 can: it then asks for a size below one that it cosigned. Never restore a copy of a state into service.
 
-The state's folder is one of the engine's, and its file SEALBOOK reads
+Nor can it tell that the key was copied into another ring: two rings know nothing of each other.
+
+The state's folder is one of the engine's, `serving.lock` in it is flock()ed by the one process that serves it
+(`served_alone`), and its file SEALBOOK reads
 
     sealbook witness 1
     state <32 hex>          also in the row `store`: the file and the data belong together
@@ -25,6 +30,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -34,6 +41,7 @@ from blake3 import blake3
 
 from sealbook.cli.witness.cosigner import Cosigner
 from sealbook.cli.witness.state import KEYS, STATES, STORE, TABLES, StateStore, checked, with_check, written
+from sealbook.journal import private_files
 from sealbook.journal.engine import folder as engine_folder
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.lmdb import STORE_PLACE, LmdbEngine
@@ -42,6 +50,7 @@ from sealbook.journal.errors import Corrupt, Refused, StoreMissing, UnknownVersi
 
 TEXT_VERSION: Final = 1
 STATE_ID_BYTES: Final = 16
+SERVING_LOCK: Final = "serving.lock"
 
 _TEXT = re.compile(r"(sealbook witness 1\nstate ([0-9a-f]{32})\nname ([^\n]+)\n)check ([0-9a-f]{16})\n")
 
@@ -92,10 +101,22 @@ def open_state(
     try:
         _check_identity(engine, cosigner.name)
         bind(engine, cosigner, str(path))
+        cosigner.bind(_state_id(engine))
     except BaseException:
         engine.close()
         raise
     return StateStore(engine, cosigner)
+
+
+@contextmanager
+def served_alone(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Serve this state for as long as the block runs; `StateRefused` when another process does. The lock ends with the
+    process, however that ends. Two would decide as one, too, for what they decide is in the tables; but one of them is
+    a mistake, and nobody would know which of them answers."""
+    with private_files.held(Path(folder) / SERVING_LOCK) as alone:
+        if not alone:
+            raise StateRefused(str(folder), "another `witness serve` runs on it")
+        yield
 
 
 def read_state(folder: str | os.PathLike[str], *, readonly: bool = True, clock: Clock = system_clock) -> StateStore:
@@ -144,6 +165,13 @@ def _refuse_lost(folder: Path, cosigner: Cosigner, anew: bool) -> None:
             f"it is missing, and what {retired} has signed stood there: put it back,"
             " or let the new key begin anew with --new-state",
         )
+
+
+def _state_id(engine: LmdbEngine) -> str:
+    """The state's id, once `_check_identity` has seen it."""
+    match = _TEXT.fullmatch(engine.identity_text.decode())
+    assert match is not None
+    return match[2]
 
 
 def _key_place(key: str) -> Place:

@@ -15,13 +15,15 @@ class Cosigner:
     """A witness's name and its keys.
 
     `signed` has the keys of this name, retired ones too, of which a signature may have left; `mark_signed` makes it
-    durable that one of the signers' may, and does nothing when that is known already.
+    durable that one of the signers' may, and does nothing when that is known already. `bind` makes it durable that they
+    sign out of one state, to which `mark_signed` holds them from then on.
     """
 
     name: str
     signers: tuple[Signer, ...]
     signed: frozenset[VerifierKey] = frozenset()
     mark_signed: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
+    bind: Callable[[str], None] = field(default=lambda state: None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.signers or any(signer.key.name != self.name for signer in self.signers):
@@ -32,14 +34,23 @@ class Cosigner:
         """The witness of this name in a ring of keys. `NotFound` when no key signs under it."""
         keys = ring.signing(Purpose.WITNESS, name)
 
+        bound: str | None = None
+
+        def bind(state: str) -> None:
+            nonlocal bound
+            for key in keys:
+                ring.bind(key, state)
+            bound = state
+
         def mark_signed() -> None:
             for key in keys:
                 if not key.signed:
-                    ring.mark_signed(key)
+                    ring.mark_signed(key, bound)
 
         return cls(
             name,
             ring.witness_signers(name, passphrase=passphrase),
             frozenset(key.verifier for key in ring.named(name) if key.purpose is Purpose.WITNESS and key.signed),
             mark_signed,
+            bind,
         )

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from sealbook.journal.errors import Refused
+from sealbook.cli.named_files import FileRefused
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.encoding import check_lines, parse_decimal, parse_utf8
 from sealbook.merkle.errors import Malformed, shown
@@ -37,16 +37,8 @@ LIST_BYTES_MAX: Final = 64 * 1024 * 1024  # a hundred thousand logs take a third
 _ORDER = ("vkey", "origin", "qpd", "contact")
 
 
-@dataclass(eq=False)
-class LogListRefused(Refused):
-    """The list cannot be served from. `line` is 0 when it is no single line that is wrong."""
-
-    path: str
-    line: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path}{f' line {self.line}' if self.line else ''}: {self.reason}"
+class LogListRefused(FileRefused):
+    """The list cannot be served from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """How often a log may ask: a number of requests in each day of UTC.
 
 Only requests that the log signed are counted. Others cost nothing that lasts, and anybody could use up a log's number
-with them. The counts live in memory: a restart forgets them, which harms nobody.
+with them. Who has a checkpoint of the log can still send it again: nothing in a request says who asks. The counts live
+in memory: a restart forgets them, which harms nobody.
 """
 
 from __future__ import annotations

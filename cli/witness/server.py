@@ -14,10 +14,9 @@ import socket
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Final
 
 import hypercorn.config
-import hypercorn.trio
 import structlog
 import trio
 from starlette.applications import Starlette
@@ -26,7 +25,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sealbook.cli import listening
+from sealbook.cli import connections, listening
 from sealbook.cli.witness.loglist import LogFile
 from sealbook.cli.witness.queue import Queue
 from sealbook.cli.witness.rates import Rates
@@ -68,10 +67,9 @@ class Server:
     async def serve(self, listener: socket.socket, stop: Callable[[], Awaitable[None]]) -> None:
         """Serve whoever connects to `listener` until `stop` returns; those who are being answered are answered first.
         The listener is closed."""
-        application = cast(Any, self.application())  # each of the two has types of its own for one and the same
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._queue.run)
-            await hypercorn.trio.serve(application, _config(listener), shutdown_trigger=stop, mode="asgi")
+            await connections.serve(self.application(), _config(), listener, stop)
             nursery.cancel_scope.cancel()
 
     async def reload_logs(self) -> None:
@@ -91,13 +89,15 @@ class Server:
 
     def application(self) -> Starlette:
         """The endpoints. A path that is known answers another method with 405."""
-        return Starlette(
+        application = Starlette(
             routes=[
                 Route("/add-checkpoint", self._add_checkpoint, methods=["POST"]),
                 Route("/{log}/checkpoint", self._checkpoint, methods=["GET"]),
             ],
             exception_handlers={HTTPException: self._unknown},
         )
+        application.router.redirect_slashes = False  # to a host that the client has named
+        return application
 
     async def _add_checkpoint(self, request: Request) -> Response:
         try:
@@ -131,14 +131,16 @@ class Server:
         stated = request.headers.get("content-length", "0")
         if int(stated) > BODY_BYTES_DRAINED_MAX:  # h11 has made sure that it is a number
             return _hanging_up(_TOO_LONG)
-        body = bytearray()
+        body, drained = bytearray(), 0
         with trio.move_on_after(self.body_seconds_max):
             async with aclosing(request.stream()) as chunks:
                 async for chunk in chunks:
-                    body += chunk
-                    if len(body) > BODY_BYTES_DRAINED_MAX:
+                    drained += len(chunk)
+                    if drained > BODY_BYTES_DRAINED_MAX:
                         return _hanging_up(_TOO_LONG)
-            return bytes(body) if len(body) <= REQUEST_BYTES_MAX else _response(_TOO_LONG)
+                    if drained <= REQUEST_BYTES_MAX:  # no more of it is held in memory
+                        body += chunk
+            return bytes(body) if drained <= REQUEST_BYTES_MAX else _response(_TOO_LONG)
         return _hanging_up(Answer(408, TEXT_MEDIA_TYPE, b"the body took too long\n"))
 
     async def _unknown(self, request: Request, error: Exception) -> Response:
@@ -164,9 +166,10 @@ class Server:
         return _response(Answer(200, TEXT_MEDIA_TYPE, note))
 
 
-async def until_signalled(server: Server) -> None:
-    """Return at SIGINT or SIGTERM; take the log list anew at each SIGHUP."""
-    await listening.until_signalled(hangup=server.reload_logs)
+async def until_signalled(server: Server, *, ready: Callable[[], None]) -> None:
+    """Return at SIGINT or SIGTERM; take the log list anew at each SIGHUP. `ready` is called once that holds: a signal
+    that came earlier would end the process."""
+    await listening.until_signalled(hangup=server.reload_logs, ready=ready)
 
 
 def _response(answer: Response | Answer) -> Response:
@@ -187,8 +190,8 @@ def _with_header(answer: Answer, name: str, value: str) -> Response:
     return response
 
 
-def _config(listener: socket.socket) -> hypercorn.config.Config:
-    config = listening.config(listener)
+def _config() -> hypercorn.config.Config:
+    config = listening.config()
     config.errorlog = None
     config.keep_alive_timeout = KEEP_ALIVE_SECONDS
     # hypercorn's other timeout ends with the first words of HTTP/2, after which it would wait without end.

@@ -2,12 +2,12 @@
 
 Until a request is handed over, a cancellation cancels. After that its ticket is withdrawn, if no transaction has taken
 it: the caller is cancelled, and nothing was or will be written. Otherwise the caller waits, gets the answer, and meets
-its cancellation where it waits next.
+its cancellation where it waits next. What says how an effect ended is handed over whatever comes (`to_the_end`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol, TypeVar
 
@@ -73,6 +73,10 @@ class Host(Protocol):
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         """Run `call` in a worker thread, to its end: a cancellation waits for it."""
+        ...
+
+    async def to_the_end(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Await `work` to its end: a cancellation waits for it."""
         ...
 
     async def wind_up(self, close: Callable[[], None]) -> None:

@@ -178,6 +178,8 @@ async def carry_out(rule: Rule[T], perform: Callable[[Need], Awaitable[Any]]) ->
 
 async def _of_tenant(tenant: AsyncTenant, need: Need) -> Any:
     if isinstance(need, Submit):
+        if need.ends:
+            return await tenant._ready().to_the_end(lambda: tenant._submit(need.request))
         return await tenant._submit(need.request)
     assert isinstance(need, Read)
     return await getattr(tenant, need.verb)(*need.arguments, **need.options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from functools import partial
@@ -84,7 +84,23 @@ class AsyncioHost:
             self._loop.call_soon_threadsafe(self._wake, tickets)
 
     async def in_thread(self, call: Callable[[], T]) -> T:
-        done = self._loop.run_in_executor(None, partial(copy_context().run, call))
+        return await self._ended(self._loop.run_in_executor(None, partial(copy_context().run, call)))
+
+    async def to_the_end(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        task, done = _current_task(), self._loop.create_task(work())
+        cancelled = False
+        if task.cancelling():
+            try:
+                await asyncio.sleep(0)  # where a cancellation that the task has not met yet reaches it
+            except asyncio.CancelledError:
+                cancelled = True
+        try:
+            return await self._ended(done)
+        finally:
+            if cancelled:
+                self._loop.call_soon(_cancel_again, task, task.cancelling() - 1)
+
+    async def _ended(self, done: asyncio.Future[T]) -> T:
         done.add_done_callback(lambda _: self._wake([done]))
         await self._told(done, _never)
         return done.result()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
@@ -107,6 +107,11 @@ class TrioHost:
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         return await trio.to_thread.run_sync(call)
+
+    async def to_the_end(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        with trio.CancelScope(shield=True):
+            answer = await work()
+        return answer
 
     async def wind_up(self, close: Callable[[], None]) -> None:
         with trio.CancelScope(shield=True):

@@ -10,7 +10,8 @@ digest is BLAKE3 over the preamble, the last link, and the trailer's 20 bytes. S
 damaged, moved, repeated or taken from another bundle is met where it stands, and a file that was cut off has no
 trailer. Only the preamble and the digest depend on the time.
 
-Each block is compressed on its own. All but the last hold 65,536 plain bytes, so one content has one division.
+Each block is compressed on its own. All but the last hold 65,536 plain bytes, so one content has one division. Where
+writing was cut off, it goes on behind the last full block: that of what was written is as it would be in the end.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ MAGIC = b"sealbook/bundle\0"
 VERSION = 1
 BLOCK_PLAIN_BYTES = 65_536
 BLOCK_STORED_BYTES_MAX = 2 * BLOCK_PLAIN_BYTES  # no codec makes anything twice as long
+PREAMBLE_BYTES = 40
 LZMA_MEMORY_BYTES_MAX = 4 * 2**20  # what a block's decoder may take; ours needs less than one
 TIME_MS_MAX = 2**63 - 1
 
@@ -43,7 +45,7 @@ _TRAILER = struct.Struct(">IQQ32s")
 _LINK_BYTES = 32
 _COUNTED_BYTES = 20
 _XZ = ({"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": BLOCK_PLAIN_BYTES},)
-assert _PREAMBLE.size == 40 and _TRAILER.size == 52
+assert _PREAMBLE.size == PREAMBLE_BYTES and _TRAILER.size == 52
 
 
 class Codec(IntEnum):
@@ -67,19 +69,33 @@ class Preamble:
         return value + blake3(value).digest(8)
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place between two blocks: its offset in the file, the last link, and the blocks and plain bytes before it."""
+
+    offset: int
+    link: bytes
+    blocks: int
+    plain: int
+
+
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
 class ContainerWriter:
-    """Writes content, cut into blocks, to a stream. Without `finish` the file has no trailer and is refused."""
+    """Writes content, cut into blocks, to a stream. Without `finish` the file has no trailer and is refused.
 
-    def __init__(self, stream: BinaryIO, preamble: Preamble) -> None:
+    With a mark the file has all that is before it already, under this preamble, and the stream stands there.
+    """
+
+    def __init__(self, stream: BinaryIO, preamble: Preamble, mark: Mark | None = None) -> None:
         self._stream, self._codec = stream, preamble.codec
         self._preamble = preamble.encode()
-        self._link = blake3(self._preamble[:_TIMELESS_BYTES]).digest()
         self._held = bytearray()
-        self._blocks = self._plain = 0
-        stream.write(self._preamble)
+        if mark is None:
+            stream.write(self._preamble)
+            mark = _beginning(self._preamble)
+        self._link, self._blocks, self._plain = mark.link, mark.blocks, mark.plain
 
     def write(self, data: bytes) -> None:
         """Add to the content."""
@@ -108,6 +124,10 @@ class ContainerWriter:
         self._plain += len(plain)
 
 
+def _beginning(head: bytes) -> Mark:
+    return Mark(PREAMBLE_BYTES, blake3(head[:_TIMELESS_BYTES]).digest(), 0, 0)
+
+
 def _compressed(codec: Codec, plain: bytes) -> bytes:
     match codec:
         case Codec.PLAIN:
@@ -125,7 +145,8 @@ class ContainerReader:
     """The content of a bundle's file, block by block. Never more than one block is held.
 
     `preamble` is read at once. `WrongFormat`: the file is no bundle. `UnknownVersion`: a newer build wrote it.
-    `Damaged`: anything else that `ContainerWriter` does not write. After the last block `digest` is the file's.
+    `Damaged`: anything else that `ContainerWriter` does not write. After the last block `digest` is the file's. `mark`
+    stands behind the last full block that was read.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -134,10 +155,11 @@ class ContainerReader:
         self.digest: bytes | None = None
         self._head = self._read(_PREAMBLE.size)
         self.preamble = self._preamble()
+        self.mark = _beginning(self._head)
 
     def blocks(self) -> Iterator[bytes]:
         """The plain bytes of each block, in order; then the trailer is held against them."""
-        link = blake3(self._head[:_TIMELESS_BYTES]).digest()
+        link = self.mark.link
         number = total = 0
         last = BLOCK_PLAIN_BYTES
         while True:
@@ -162,8 +184,18 @@ class ContainerReader:
             plain = _plain(self.preamble.codec, stored, plain_bytes)
             if plain is None:
                 self._damaged("the block is not what its codec makes of so many bytes", section, start)
-            yield plain
             number, total, last = number + 1, total + plain_bytes, plain_bytes
+            if plain_bytes == BLOCK_PLAIN_BYTES:
+                self.mark = Mark(self._offset, link, number, total)
+            yield plain
+
+    def full_blocks(self) -> Iterator[bytes]:
+        """The plain bytes of each full block, of a file that may end anywhere."""
+        try:
+            yield from (plain for plain in self.blocks() if len(plain) == BLOCK_PLAIN_BYTES)
+        except Damaged as error:
+            if not error.fault.incomplete:
+                raise
 
     def _preamble(self) -> Preamble:
         head = self._head

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import BinaryIO
 
+from sealbook.journal.errors import UnknownVersion, WrongFormat, printable
 from sealbook.merkle.errors import VerificationError
 
 FILE = "file"
@@ -36,8 +41,28 @@ class Fault:
 
 
 class Damaged(VerificationError):
-    """A bundle that cannot be what somebody wrote. `fault` says what is wrong, and where."""
+    """A bundle that cannot be what somebody wrote. `fault` says what is wrong, and where; `name` which bundle it is."""
 
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(f"bundle: {fault}")
+    def __init__(self, fault: Fault, name: str = "bundle") -> None:
+        super().__init__(f"{name}: {fault}")
         self.fault = fault
+
+
+@contextmanager
+def named(stream: BinaryIO) -> Iterator[None]:
+    """What a reader raises about the bundle names its file, where the stream is one that was opened by name."""
+    name = name_of(stream)
+    try:
+        yield
+    except Damaged as error:
+        raise Damaged(error.fault, name or "bundle") from error
+    except (WrongFormat, UnknownVersion) as error:
+        if not name or (isinstance(error, UnknownVersion) and error.run is not None):
+            raise
+        raise type(error)(f"{name}: {error}") from error
+
+
+def name_of(stream: BinaryIO) -> str:
+    """The name of the stream's file, as it stands in an error of one line; empty where there is none."""
+    name = getattr(stream, "name", None)
+    return printable(os.fsdecode(name)) if isinstance(name, str | bytes | os.PathLike) else ""

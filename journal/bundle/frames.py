@@ -225,9 +225,9 @@ def encode_proof(proof: Proof) -> bytes:
 # --- taking apart ----------------------------------------------------------------------------------------------------
 
 
-def frames(blocks: Iterable[bytes]) -> Iterator[Frame]:
+def frames(blocks: Iterable[bytes], rest: bytearray | None = None) -> Iterator[Frame]:
     """The frames that the content's blocks hold. `Damaged` for a kind that there is none of, a length beyond the
-    kind's limit, or a frame that is cut off."""
+    kind's limit, or a frame that is cut off: its bytes go to `rest` instead where the content may end anywhere."""
     held, offset = bytearray(), 0
     for block in blocks:
         held += block
@@ -243,7 +243,9 @@ def frames(blocks: Iterable[bytes]) -> Iterator[Frame]:
             offset += end - at
             at = end
         del held[:at]
-    if held:
+    if rest is not None:
+        rest += held
+    elif held:
         raise Damaged(Fault("the content ends within a frame", "frame", CONTENT, offset))
 
 

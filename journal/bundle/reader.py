@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO, NoReturn
 
 from sealbook.journal.bundle import frames as fr
-from sealbook.journal.bundle.container import ContainerReader, Preamble
+from sealbook.journal.bundle.container import ContainerReader, Mark, Preamble
 from sealbook.journal.bundle.faults import CONTENT, Damaged, Fault
 from sealbook.journal.bundle.frames import (
     Attested,
@@ -125,6 +125,11 @@ class Bundle:
         """The sources of the outside checkpoints that a log of the bundle was compared with."""
         return frozenset(self._reader.matched)
 
+    @property
+    def mark(self) -> Mark:
+        """The place behind the last full block that was read."""
+        return self._container.mark
+
     def items(self) -> Iterator[Item]:
         """Every frame in its order, checked."""
         reader = self._reader
@@ -132,6 +137,16 @@ class Bundle:
             for frame in fr.frames(self._container.blocks()):
                 yield reader.item(frame)
             reader.ended()
+        finally:
+            reader.close()
+
+    def items_so_far(self, rest: bytearray) -> Iterator[Item]:
+        """Every frame that lies in full blocks, checked, of a file that may end anywhere. `rest` takes what these
+        blocks hold of one more."""
+        reader = self._reader
+        try:
+            for frame in fr.frames(self._container.full_blocks(), rest):
+                yield reader.item(frame)
         finally:
             reader.close()
 

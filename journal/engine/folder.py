@@ -52,14 +52,15 @@ def refuse_all_but_a_store(folder: Path) -> None:
             raise StoreMissing(f"the creation of {folder} was cut short: create it again")
         if names == {WRITER_LOCK}:
             raise StoreMissing(f"no store at {folder}: create it first")
-        raise WrongFormat(f"{folder} is not a store: it has no {SEALBOOK}, it holds {_listed(names)}")
+        lost = ": if it was one, restore it from a copy" if DATA in names else ""
+        raise WrongFormat(f"{folder} is not a store: it has no {SEALBOOK}, it holds {_listed(names)}{lost}")
     for name in sorted(names & OUR_FILES):
         if not stat.S_ISREG((folder / name).lstat().st_mode):
             raise WrongFormat(f"{folder / name} is not a regular file: a store's files stand in its own folder")
     if DATA not in names:
-        raise Corrupt(f"{folder} has lost its {DATA}: restore it from a copy")
+        raise Corrupt(f"{folder} has lost its {DATA}: put a copy of the store back")
     if (folder / DATA).stat().st_size == 0:
-        raise Corrupt(f"{folder / DATA} is empty: restore it from a copy")
+        raise Corrupt(f"{folder / DATA} is empty: put a copy of the store back")
 
 
 def read_identity(folder: Path) -> bytes:
@@ -98,7 +99,9 @@ def make(folder: Path) -> None:
             try:
                 folder.mkdir(mode=0o700)
             except FileNotFoundError:
-                raise StoreMissing(f"{folder.parent} does not exist: create it first") from None
+                if folder.parent.is_dir():  # as /proc is
+                    raise EngineFailed(f"cannot create {folder}: {folder.parent} takes no new folder") from None
+                raise EngineFailed(f"{folder.parent} does not exist: make that folder first") from None
             except FileExistsError:
                 pass  # another process was faster
             else:

@@ -6,6 +6,7 @@ What LMDB does when it is not treated with respect, and what is done here about 
   deadline. A transaction begins and ends in one function on one thread.
 - A replaced lock file lets two writers in, and acknowledged commits vanish: both lock files are compared before every
   commit. Closing any descriptor of lock.mdb in a process drops LMDB's locks in it: it is only ever `stat`ed.
+- A file goes on after its name is gone: commits to a data file that was replaced vanish, so it is compared as well.
 - A failed commit may have happened: the environment is opened anew and our own rows are looked for.
 - Changing the map's size kills the read transactions of the process: they are waited for.
 - A fork inherits everything: an engine in a child refuses every call, and touches nothing of the parent's.
@@ -136,6 +137,7 @@ class LmdbEngine:
         self._writer_lock: store_folder.WriterLock | None = None
         self._lock_path = str(folder / store_folder.LOCK)
         self._lock_identity: tuple[int, int] | None = None
+        self._data_path = str(folder / store_folder.DATA)
         self._data_identity: tuple[int, int] | None = None
         self._identity_text = b""
 
@@ -218,6 +220,7 @@ class LmdbEngine:
     def _open_environment(self) -> None:
         """Examine the data file, then map it. A writer holds the writer's lock."""
         data = self._folder / store_folder.DATA
+        self._refuse_replaced_data()
         _refuse_unfit(data)
         store_folder.allocate_lock_file(self._folder, LOCK_BYTES, readonly=self._readonly)
         try:
@@ -315,6 +318,10 @@ class LmdbEngine:
         self._must_be_usable()
         if self._writer_lock is not None:
             self._writer_lock.give_way()
+
+    def refuse_replaced(self) -> None:
+        """Raise `EngineFailed` when another data file, or none, stands where this one was opened."""
+        self._refuse_replaced_data()
 
     def measures(self) -> dict[str, int]:
         """`map_bytes`: what the file may grow to before the map must; `used_bytes`: of the file, its free pages too."""
@@ -486,7 +493,7 @@ class LmdbEngine:
             if not writes:
                 return Applied(answers)
             view.put(writes)
-            self._refuse_replaced_locks()
+            self._refuse_replaced_files()
             txn_id = txn.id()
             try:
                 txn.commit()
@@ -513,7 +520,7 @@ class LmdbEngine:
                 self._gate.leave(user, None)
                 self._gate.wake()
 
-    def _refuse_replaced_locks(self) -> None:
+    def _refuse_replaced_files(self) -> None:
         lock = self._writer_lock
         assert lock is not None
         for path, identity in ((self._lock_path, self._lock_identity), (lock.path, lock.identity)):
@@ -523,6 +530,15 @@ class LmdbEngine:
                     f"the lock file {path} was replaced while the store was open, another writer may be at work:"
                     " nothing was written, open the store again"
                 )
+        self._refuse_replaced_data()
+
+    def _refuse_replaced_data(self) -> None:
+        if self._data_identity not in (None, _identity(self._data_path)):
+            events.say("data.replaced", store=str(self._folder), path=self._data_path)
+            raise EngineFailed(
+                f"the data file {self._data_path} was replaced while the store was open, and what is read and written"
+                " now would not be in it: nothing was written, open the store again"
+            )
 
     # --- what to do about trouble ---------------------------------------------------------------------------------
 
@@ -677,7 +693,7 @@ class LmdbEngine:
             if value is None:
                 raise Corrupt("the row that names the store is not there", table=STORE_PLACE[0], key=STORE_PLACE[1])
             view.put(Writes(puts={STORE_PLACE: value}))
-            self._refuse_replaced_locks()
+            self._refuse_replaced_files()
             view.txn.commit()
 
         self._looked_at(confirm, write=True)
@@ -956,7 +972,7 @@ def _refuse_unfit(data: Path) -> None:
     except datafile.NotLmdb as error:
         if error.data_format is not None:
             raise WrongFormat(f"cannot read {data}: {error}") from error
-        raise Corrupt(f"{data} is damaged: {error}") from error
+        raise Corrupt(f"{data} is damaged: {error}: restore it from a copy") from error
     except datafile.Damaged as error:
         raise Corrupt(f"{data} is damaged: {error}: restore it from a copy") from error
     except OSError as error:

@@ -72,6 +72,9 @@ class MemoryEngine:
     def give_way(self) -> None:
         """Nothing: no other process writes here."""
 
+    def refuse_replaced(self) -> None:
+        """Nothing: it stands nowhere."""
+
     def measures(self) -> dict[str, int]:
         """Nothing: memory is the process's."""
         return {}

@@ -131,12 +131,18 @@ class Engine(Protocol):
 
         `work` is pure and may be called more than once; the last call counts. An exception from `work` leaves
         everything as it was and is raised on. Work that writes nothing commits nothing. To an exception that a
-        signal handler raises meanwhile the engine adds a note, one of `STAGES`: how far the write had come.
+        signal handler raises meanwhile the engine adds a note, one of `STAGES`: how far the write had come. What
+        became of a write that ends with an error which is none of ours and has no note is unknown, once `work` has
+        returned.
         """
         ...
 
     def give_way(self) -> None:
         """Let other processes that wait to write go first. For a writer that is about to write again at once."""
+        ...
+
+    def refuse_replaced(self) -> None:
+        """Raise `EngineFailed` when another store, or none, stands where this one was opened. It reads no rows."""
         ...
 
     def measures(self) -> Mapping[str, int]:

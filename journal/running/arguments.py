@@ -6,7 +6,8 @@ their length stand there instead: BLAKE3 in derive-key mode over their determini
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,7 @@ from blake3 import blake3
 
 from sealbook.journal import values
 from sealbook.journal.entries import EFFECT_KEY_BYTES, EffectKey, length_prefixed
-from sealbook.journal.errors import InvalidInput, shown
+from sealbook.journal.errors import InvalidEntry, InvalidInput, shown
 
 ARGUMENT_BYTES_MAX = 4096  # what a reader of the run wants to see on a page, and a replay to compare at once
 NAME_BYTES_MAX = 256
@@ -87,6 +88,17 @@ def arguments_data(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str
     if kwargs:
         data["kwargs"] = dict(kwargs)
     return data
+
+
+@contextmanager
+def recorded_of(name: str) -> Iterator[None]:
+    """Let an argument that no record can hold be told with its effect, and with the way round (`InvalidEntry`)."""
+    try:
+        yield
+    except InvalidEntry as error:
+        member = error.where.partition(".")[2] or error.where
+        reason = f"{error.reason}; bind what need not be recorded with functools.partial"
+        raise InvalidEntry(f"effect {shown(name)} {member}", reason) from error
 
 
 def digested(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from sealbook.indexes.standing import DONE, EffectStatus
-from sealbook.journal import entries
+from sealbook.journal import entries, events
 from sealbook.journal import requests as ask
 from sealbook.journal.entries import Entry
 from sealbook.journal.errors import (
@@ -18,6 +18,7 @@ from sealbook.journal.errors import (
     InvalidEntry,
     InvalidInput,
     KeyRequired,
+    SealbookError,
     TooLarge,
     shown,
 )
@@ -25,7 +26,7 @@ from sealbook.journal.record import Record
 from sealbook.journal.running import arguments, failures
 from sealbook.journal.running import recovery as recoveries
 from sealbook.journal.running.arguments import CALL, STEP, Asked, Key
-from sealbook.journal.running.needs import Call, Rule
+from sealbook.journal.running.needs import Rule, called
 from sealbook.journal.running.recovery import DidNotHappen, Landed, Reconcile, Recovery
 from sealbook.journal.running.replay import Step
 from sealbook.journal.running.session import Session
@@ -69,13 +70,14 @@ class Effects(Session):
         `retry` once or more; `idempotent` has one effect if the receiver honours the key. It is not a promise that an
         effect happens once: no journal can give that without the receiver's help.
 
-        `key` (an `EffectKey`, or its parts) names the effect; without it, it is the nth call of this name, which is
-        refused while another effect of the run is under way (`KeyRequired`). Arguments are recorded, those longer than
-        4 KiB by their digest, and must be values that a record can hold; when they differ from the recorded ones, it
-        is a `Mismatch`. The result must be such a value too and is returned as a reader gets it back: a tuple becomes
-        a list. An exception that `fn` raises is recorded by its type and its text, as a failure, and raised on: raise
-        `InDoubt` where the effect may have happened all the same. Anything that is no `Exception`, a cancellation or
-        an interrupt, leaves the effect in doubt.
+        `key` (an `EffectKey`, or its parts: a text, or a tuple of them) names the effect; without it, it is the nth
+        call of this name, which is refused while another effect of the run is under way (`KeyRequired`). Arguments are
+        recorded, those longer than 4 KiB by their digest, and must be values that a record can hold; when they differ
+        from the recorded ones, it is a `Mismatch`. The result must be such a value too and is returned as a reader gets
+        it back: a tuple becomes a list. An exception that `fn` raises is recorded by its type and its text, as a
+        failure, and raised on: raise `InDoubt` where the effect may have happened all the same. Anything that is no
+        `Exception`, a cancellation or an interrupt, leaves the effect in doubt; so does the `Fenced` by which a verb of
+        this run stops `fn`. Why an effect is in doubt is recorded as a note of it, where that is known.
         """
         self.hold.check()
         if not callable(fn):
@@ -84,6 +86,8 @@ class Effects(Session):
         declared = recoveries.name_of(recovery)
         if declared == "idempotent" and KEY_ARGUMENT in kwargs:
             raise InvalidInput("argument", KEY_ARGUMENT, "is given by the run itself")
+        if self._concluding:
+            raise InvalidInput("effect", name, "must wait until the run's conclusion is recorded")
         if key is None and self._open:
             raise KeyRequired(self.hold.run, f"effect {name}")
         digest = None if key is None else arguments.key_of(key)
@@ -92,7 +96,8 @@ class Effects(Session):
             raise DuplicateEffect(self.hold.run, digest.hex(), latest.attempt if latest else 1, "under way")
         in_order = key is None or self._in_order()
         asked = Asked("EffectStarted", arguments.arguments_data(args, kwargs), name, digest)
-        step = self._replay.take(asked, in_order=in_order)
+        with arguments.recorded_of(name):
+            step = self._replay.take(asked, in_order=in_order)
         call = _Called(fn, args, kwargs, declared)
         if step is None:
             number = None if digest is not None else self._replay.next_call(name)
@@ -115,7 +120,8 @@ class Effects(Session):
         step.handed = True
         if handed:  # asked for before in this block: what it was is read again
             [begun] = yield from self._read(step.record.seq)
-            self._replay.check(Step(begun, step.place), asked)
+            with arguments.recorded_of(asked.name or ""):
+                self._replay.check(Step(begun, step.place), asked)
         if step.status in DONE:
             assert step.end is not None
             [end] = (yield from self._read(step.end.seq)) if handed else [step.end]
@@ -141,11 +147,16 @@ class Effects(Session):
         if not isinstance(recover, Reconcile):
             if recover == step.recovery and recover != "ask":
                 return None, ()
-            raise InDoubt(self.hold.run, effect.hex(), step.attempt)
+            why = step.doubt
+            if recover != step.recovery and not why:
+                why = f"its start declares {step.recovery!r}, not {recover!r}"
+            raise self._in_doubt(effect, step.attempt, why)
         with self._under_way(effect):
             try:
-                found = yield Call(recover.check, call.args, call.kwargs)
+                found = yield from called(recover.check, call.args, call.kwargs)
             except InDoubt as error:
+                if error.run:  # of another effect, which the check rests upon
+                    raise
                 found = error
         if found is DidNotHappen or found is InDoubt:  # the class itself is an answer too
             found = found()
@@ -153,14 +164,27 @@ class Effects(Session):
             case Landed():
                 data = None if found.result is None else {"result": found.result}
                 looked = self._reconciled(effect, step, "landed", found.evidence, data)
-                [record] = yield from self._append([looked])
+                [record] = yield from self._append([looked], ends=True)
                 return record, ()
             case DidNotHappen():
                 return None, (self._reconciled(effect, step, "did-not-happen", found.evidence, None),)
             case InDoubt():
-                raise InDoubt(self.hold.run, effect.hex(), step.attempt, found.reason)
+                raise (yield from self._doubted(effect, step, found.reason))
         why = f"its check answered {shown(found)}, which is not Landed, DidNotHappen or InDoubt"
-        raise InDoubt(self.hold.run, effect.hex(), step.attempt, why)
+        raise self._in_doubt(effect, step.attempt, why)
+
+    def _doubted(self, effect: bytes, step: Step, why: str) -> Rule[InDoubt]:
+        """The error for an effect of which nobody can tell whether it happened; why is recorded, once, as its note."""
+        why = failures.cut(str(why or ""))  # whatever a caller's `InDoubt` was given as its reason
+        if why and why != step.doubt:
+            noted = Entry("Note", {"text": why}, self._case, effect, step.attempt)
+            with suppress(SealbookError):  # what the caller must know is the doubt
+                yield from self._append([noted], ends=True)
+        return self._in_doubt(effect, step.attempt, why)
+
+    def _in_doubt(self, effect: bytes, attempt: int, why: str) -> InDoubt:
+        events.say("effect.in_doubt", tenant=self.hold.tenant, run=self.hold.run, attempt=attempt)
+        return InDoubt(self.hold.run, effect.hex(), attempt, why)
 
     def _reconciled(
         self, effect: bytes, step: Step, disposition: str, evidence: Any, data: Mapping[str, Any] | None
@@ -177,31 +201,33 @@ class Effects(Session):
         step = self._replay.effect(effect)
         assert step is not None
         step.handed = True
-        run, digits, attempt = self.hold.run, effect.hex(), step.attempt
+        attempt = step.attempt
         options = dict(call.kwargs)
         if call.declared == "idempotent":
             options[KEY_ARGUMENT] = self._key_of(effect)
         with self._under_way(effect):
             try:
-                result = yield Call(call.fn, call.args, options)
+                result = yield from called(call.fn, call.args, options)
             except InDoubt as error:
                 if error.run:  # of another effect, which this one rests upon
                     raise
-                raise InDoubt(run, digits, attempt, error.reason) from error
+                raise (yield from self._doubted(effect, step, error.reason)) from error
             except Exception as error:
-                failed = entries.effect_failed(
-                    effect, error=failures.described(error), attempt=attempt, case=self._case
-                )
-                yield from self._append([failed])
+                if error is not self.hold.lost:  # by which we stopped the function: it says nothing of the effect
+                    yield from self._failed(effect, attempt, error)
                 raise
         done = entries.effect_done(effect, result=result, attempt=attempt, case=self._case)
         try:
-            request = ask.append(run, [done], epoch=self.hold.epoch)
+            request = ask.append(self.hold.run, [done], epoch=self.hold.epoch)
         except (InvalidEntry, TooLarge) as error:
             why = f"it was called, and its result cannot be recorded: {error}"
-            raise InDoubt(run, digits, attempt, why) from error
-        [ended] = yield from self._submit(request)
+            raise (yield from self._doubted(effect, step, why)) from error
+        [ended] = yield from self._submit(request, ends=True)
         return ended.data.get("result")
+
+    def _failed(self, effect: bytes, attempt: int, error: Exception) -> Rule[None]:
+        failed = entries.effect_failed(effect, error=failures.described(error), attempt=attempt, case=self._case)
+        yield from self._append([failed], ends=True)
 
     def _start(
         self, asked: Asked, effect: bytes, marks: Mapping[str, Any], call: _Called, before: tuple[Entry, ...]
@@ -223,7 +249,8 @@ class Effects(Session):
             return ask.append(self.hold.run, [*before, start], epoch=self.hold.epoch)
 
         try:
-            whole = request(asked.data)
+            with arguments.recorded_of(asked.name or ""):
+                whole = request(asked.data)
         except TooLarge:
             return request(arguments.digested(asked.data))
         if len(whole.entries[-1].data) <= arguments.ARGUMENT_BYTES_MAX:

@@ -24,7 +24,7 @@ def described(error: Exception) -> dict[str, str]:
         message = str(error)
     except Exception:  # a foreign __str__ that fails must not hide the failure itself
         message = ""
-    return {"type": _cut(name, TYPE_CHARACTERS_MAX), "message": _cut(message, MESSAGE_CHARACTERS_MAX)}
+    return {"type": cut(name, TYPE_CHARACTERS_MAX), "message": cut(message)}
 
 
 def handed_back(run: str, effect: bytes, attempt: int, recorded: object) -> RecordedFailure:
@@ -65,7 +65,7 @@ def _loaded(name: str) -> type[Exception] | None:
     return found if isinstance(found, type) and issubclass(found, Exception) else None
 
 
-def _cut(text: str, characters_max: int) -> str:
+def cut(text: str, characters_max: int = MESSAGE_CHARACTERS_MAX) -> str:
     """The text as UTF-8 can carry it, at most so long."""
     text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= characters_max else f"{text[: characters_max - 1]}…"

@@ -2,7 +2,7 @@
 
 The lease counts as lost as soon as a renewal is refused, or when the instant is near at which it would expire: then
 nobody who is careful goes on, because another owner may take over at any moment. Time is the store's own: boot time,
-which no step of the wall clock moves.
+which no step of the wall clock moves. A run that is sealed has no lease to take or to lose: it takes no records.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Callable
 from sealbook.journal import events, ids
 from sealbook.journal import requests as ask
 from sealbook.journal.engine.port import Clock
-from sealbook.journal.errors import Closed, Fenced, InvalidInput, LeaseNotHeld, SealbookError
+from sealbook.journal.errors import Closed, Fenced, InvalidInput, LeaseNotHeld, RunSealed, SealbookError
 from sealbook.journal.lease import Lease
+from sealbook.journal.record import Record
 from sealbook.journal.running.needs import Pause, Read, Rule, Submit
 
 TTL_S_DEFAULT = 30.0
@@ -36,6 +37,8 @@ class Hold:
         self.lease: Lease | None = None
         self.lost: Fenced | None = None
         self.sealing = False  # the run is being sealed, which ends its lease
+        self.sealed = False  # it was sealed before the block began: the store refuses whatever is new
+        self.last: Record | None = None  # the last record of such a run
         self.over = False  # the block has ended
         self.when_lost: Callable[[], None] = _nothing  # how a face stops the body
         self._clock = clock
@@ -43,7 +46,7 @@ class Hold:
 
     @property
     def epoch(self) -> int:
-        """The epoch that the run writes under."""
+        """The epoch that the run writes under; of a sealed run, under which it wrote last."""
         return self._own().epoch
 
     @property
@@ -53,11 +56,11 @@ class Hold:
 
     def check(self) -> None:
         """Raise unless the lease is held: `Fenced` once it is lost, `LeaseNotHeld` outside of the block."""
-        lease = self._own()
+        epoch = self._own().epoch
         if self.over:
-            raise LeaseNotHeld(self.run, self.owner, lease.epoch, "the block that held it has ended")
+            raise LeaseNotHeld(self.run, self.owner, epoch, "the block that held it has ended")
         if self.lost is None and not self.sealing and self._left_ms() <= 0:
-            self.lose(Fenced(self.run, lease.epoch, lease.epoch, "its lease expired before it was renewed"))
+            self.lose(Fenced(self.run, epoch, epoch, "its lease expired before it was renewed"))
         if self.lost is not None:
             raise self.lost
 
@@ -73,21 +76,25 @@ class Hold:
 
     # --- rules ---------------------------------------------------------------------------------------------------
 
-    def take(self) -> Rule[Lease]:
-        """Acquire the lease. `LeaseHeld`, `RunSealed`."""
+    def take(self) -> Rule[None]:
+        """Acquire the lease, which a sealed run has none of. `LeaseHeld`."""
         now = self._clock().boot_ms
-        lease: Lease = yield Submit(ask.acquire(self.run, owner=self.owner, ttl=self.ttl))
-        self.lease, self._good_until = lease, now + self.ttl_ms
-        return lease
+        try:
+            self.lease = yield Submit(ask.acquire(self.run, owner=self.owner, ttl=self.ttl))
+        except RunSealed:
+            self.sealed = self.sealing = True
+        self._good_until = now + self.ttl_ms
 
     def keep(self) -> Rule[None]:
         """Renew the lease until the block ends or the lease is lost: what a face runs beside the body."""
+        lease = self.lease
+        if lease is None:
+            return
         pause = self.ttl / RENEWALS_PER_TTL
         while not (yield Pause(pause)):
             if self.over or self.lost is not None:
                 return
             now = self._clock().boot_ms
-            lease = self._own()
             try:
                 renewal = ask.renew(self.run, owner=self.owner, epoch=lease.epoch, ttl=self.ttl)
                 self.lease = yield Submit(renewal)
@@ -110,14 +117,16 @@ class Hold:
     def give_back(self) -> Rule[None]:
         """Release the lease, so that others need not wait. One that was lost or sealed away is left alone."""
         if self.lost is None and not self.sealing:
-            yield Submit(ask.release(self.run, epoch=self.epoch))
+            yield Submit(ask.release(self.run, epoch=self.epoch), ends=True)
 
     # --- inside --------------------------------------------------------------------------------------------------
 
-    def _own(self) -> Lease:
-        if self.lease is None:
+    def _own(self) -> Lease | Record:
+        """What says for which tenant and under which epoch the run is written: of a sealed one, its last record."""
+        own = self.lease or self.last
+        if own is None:
             raise LeaseNotHeld(self.run, self.owner, 0, "the block that holds it has not begun")
-        return self.lease
+        return own
 
     def _left_ms(self) -> int:
         return self._good_until - self._clock().boot_ms

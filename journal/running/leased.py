@@ -20,7 +20,7 @@ from sealbook.journal.running.admitting import Admission
 from sealbook.journal.running.arguments import Key
 from sealbook.journal.running.holding import TTL_S_DEFAULT, Hold
 from sealbook.journal.running.needs import Call, Need, Pause, Read, Rule, Submit, carry_out
-from sealbook.journal.running.recovery import Recovery
+from sealbook.journal.running.recovery import Reconcile, Recovery
 from sealbook.journal.running.rules import Resumption, Rules
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
+
+_PLAIN = "this face calls plain functions"
 
 
 class Stop(Protocol):
@@ -67,12 +69,15 @@ class UnderLease:
 
     @property
     def lease(self) -> Lease | None:
-        """The lease as it was last granted; None before the block."""
+        """The lease as it was last granted; None before the block, and of a run that was sealed before it."""
         return self._rules.hold.lease
 
     @property
     def epoch(self) -> int:
-        """The epoch that this block writes under: a fencing token to pass on to whoever can compare it."""
+        """The epoch that this block writes under: a fencing token to pass on to whoever can compare it.
+
+        Of a run that was sealed before the block, it is the last one that was written under.
+        """
         return self._rules.epoch
 
     @property
@@ -106,9 +111,13 @@ class LeasedRun(UnderLease):
         self._rules = Rules(hold, lineage, clock=clock, strand=threading.get_ident, case=case)
         self._lock = threading.Lock()
         self._stop: Stop = threading.Event() if stop is None else stop
+        self._entered = False
         self._keeper = threading.Thread(target=self._keep, name=f"sealbook-lease-{run}", daemon=True)
 
     def __enter__(self) -> LeasedRun:
+        if self._entered:
+            raise InvalidInput("block", self.name, "was entered already: open another one with `leased`")
+        self._entered = True
         self._do(self._rules.enter())
         try:
             self._keeper.start()
@@ -142,8 +151,9 @@ class LeasedRun(UnderLease):
         recovery: Recovery = "ask",
         **kwargs: Any,
     ) -> Any:
-        if inspect.iscoroutinefunction(fn):
-            raise InvalidInput("function", fn, "is a coroutine function: this face calls plain functions")
+        for function in (fn, recovery.check if isinstance(recovery, Reconcile) else fn):
+            if inspect.iscoroutinefunction(function):
+                raise InvalidInput("function", function, f"is a coroutine function: {_PLAIN}")
         return self._do(self._rules.effect(name, fn, args, kwargs, key, recovery))
 
     @promised_by(Rules.note)
@@ -185,7 +195,13 @@ class LeasedRun(UnderLease):
     def _perform(self, need: Need) -> Any:
         match need:
             case Call():
-                return need.function(*need.arguments, **need.options)
+                answer = need.function(*need.arguments, **need.options)
+                if inspect.iscoroutine(answer):
+                    answer.close()
+                    raise InvalidInput(
+                        "function", need.function, f"returned a coroutine, which was not begun: {_PLAIN}"
+                    )
+                return answer
             case Pause():
                 return self._stop.wait(need.seconds)
             case _:

@@ -18,9 +18,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Have the request decided and committed, durably. Its answer; its refusal is raised."""
+    """Have the request decided and committed, durably. Its answer; its refusal is raised.
+
+    `ends`: it says how something ended that has happened already, so that a cancellation waits until it is recorded.
+    """
 
     request: Request
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,11 @@ class Pause:
 
 Need = Submit | Read | Call | Pause
 Rule = Generator[Need, Any, T]
+
+
+def called(function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Rule[Any]:
+    """The rule of a call. A `StopIteration` leaves it as the `RuntimeError` that generators make of it (PEP 479)."""
+    return (yield Call(function, arguments, options))
 
 
 def carry_out(rule: Rule[T], lock: AbstractContextManager[Any], perform: Callable[[Need], Any]) -> T:

@@ -9,13 +9,14 @@ away from the task that opened the run, has no place among the others: its numbe
 | `EffectStarted` | yes; one without it is found by its key | hands back the end, or lets the recovery decide |
 | `EffectDone`, `EffectFailed`, `EffectReconciled` | the end of one | |
 | `ClockRead`, `RandomDrawn` | yes | hands back what was read |
-| `Note`, `Snapshot` | yes | is not written again |
+| `Note`, `Snapshot` | yes; a note about an effect says why it is in doubt | is not written again |
 | `RunSuspended` | yes | goes on if the wait is over, else waits on |
 | `RunConcluded` | yes | is not written again; one that leaves the run open gives way to whatever else is asked |
 | `RunResumed`, `CancelSeen` | no | answers a suspension, and a question for cancellation, by its place |
 | any other, and all without `body_step` | no | nothing: others may write to a run |
 
-A failure is handed back if an effect was started or the run suspended after it, because the body acted upon it.
+A failure is handed back if after it an effect was started, the run suspended, or concluded with an outcome that seals,
+because the body acted upon it.
 Otherwise the effect is attempted again, and the steps recorded after the failure are set aside.
 """
 
@@ -45,8 +46,9 @@ STILL = frozenset({"Note", "CancelSeen"})  # what a body may record and wait on
 class Step:
     """One step: the record that began it, and for an effect its latest attempt and how that stands.
 
-    `place` is its number among the steps in order, 0 for none. `over` is the record that ended a suspension. `taken`:
-    the body has asked for it; `handed`: and was answered once, so that its records' data need not be kept any longer.
+    `place` is its number among the steps in order, 0 for none. `doubt` is what a note says of an attempt that has no
+    end. `over` is the record that ended a suspension. `taken`: the body has asked for it; `handed`: and was answered
+    once, so that its records' data need not be kept any longer.
     """
 
     record: Record
@@ -55,6 +57,7 @@ class Step:
     recovery: str = "ask"
     status: EffectStatus | None = None
     end: Record | None = None
+    doubt: str = ""
     over: Record | None = None
     taken: bool = False
     handed: bool = False
@@ -97,7 +100,7 @@ class Replay:
         self._by_key: dict[tuple[str, bytes], deque[Step]] = {}  # those with a key, of each kind
         self._effects: dict[bytes, Step] = {}  # each effect's last step
         self._calls: Counter[str] = Counter()  # the highest number of a positional call, by name
-        self._acted = 0  # the seq of the last record by which the body acted: a start or a suspension
+        self._acted = 0  # the seq of the last record by which the body acted: a start, a suspension, an end for good
         self.place = 0  # of the last step in order
         self.wait: Step | None = None  # the suspension under which the run waits
         self.cancel_seen: int | None = None  # the seq at which the body learnt of a request for cancellation
@@ -117,12 +120,16 @@ class Replay:
                 step = self._ended(record)
             case "CancelSeen":
                 self.cancel_seen = record.seq
+            case "Note" if record.effect is not None:
+                self._remark(record.effect, record)
             case "Note" | "Snapshot" | "ClockRead" | "RandomDrawn" | "RunConcluded" | "RunSuspended":
                 step = self._plain(record, live)
         if record.kind not in STILL and self.wait is not None:
             self.wait.over, self.wait = record, None
         if record.kind == "RunSuspended":
             self.wait, self._acted = step or Step(record, 0, taken=True), record.seq
+        if record.kind == "RunConcluded" and seals(str(record.data.get("outcome"))):
+            self._acted = record.seq
         return step
 
     def _started(self, record: Record, live: bool) -> Step:
@@ -134,7 +141,7 @@ class Replay:
         else:
             step = self._place(record, record.effect, live)
             self._effects[record.effect] = step
-        step.attempt, step.status = record.attempt, EffectStatus.STARTED
+        step.attempt, step.status, step.doubt = record.attempt, EffectStatus.STARTED, ""
         step.recovery = str(record.data.get("recovery", "ask"))
         self._acted = record.seq
         name, call = record.data.get("name"), record.data.get(CALL)
@@ -154,6 +161,12 @@ class Replay:
             step.end = record._replace(body=b"") if not step.taken else record._replace(body=b"", data={})
             step.status = SETTLED_AS[record.kind, record.data.get("disposition")]
         return step
+
+    def _remark(self, effect: bytes, record: Record) -> None:
+        """A note about an attempt: why it is in doubt."""
+        step, text = self._effects.get(effect), record.data.get("text")
+        if step is not None and record.attempt == step.attempt and isinstance(text, str):
+            step.doubt = text
 
     def _plain(self, record: Record, live: bool) -> Step | None:
         if STEP not in record.data:

@@ -14,19 +14,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sealbook.indexes.standing import seals
+from sealbook.indexes.standing import Standing, seals
 from sealbook.journal import entries, instants
 from sealbook.journal import requests as ask
 from sealbook.journal.entries import Entry
 from sealbook.journal.errors import InvalidInput, KeyRequired
+from sealbook.journal.reading import Effect
 from sealbook.journal.record import Record
-from sealbook.journal.running import arguments
+from sealbook.journal.running import arguments, failures
 from sealbook.journal.running.arguments import Asked, Key
 from sealbook.journal.running.effects import Effects
 from sealbook.journal.running.needs import Read, Rule
 from sealbook.journal.running.replay import Step
+from sealbook.journal.running.session import PAGE_RECORDS
 
 UNIX = datetime(1970, 1, 1, tzinfo=UTC)
+NAMED_MAX = 3  # of the effects that keep a run from being sealed, so many are named: a line must stay readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +93,11 @@ class Rules(Effects):
 
         None means that the run waits now. When the body comes here again, in a later block, and the wait is over,
         because it was resumed, went on or its instant has come, the answer is a `Resumption`, and the body goes on.
-        While it waits, any step but a note ends the wait.
+        While it waits, any step but a note ends the wait. So it is refused while an effect of the run is under way
+        (`InvalidInput`), whose end would be such a step.
         """
         self.hold.check()
+        self._must_be_quiet("suspension", awaiting if until is None else until)
         entry = entries.suspended(until=until, awaiting=awaiting)
         asked = Asked(entry.kind, dict(entry.data))
         step = self._replay.take(asked, in_order=True)
@@ -104,6 +109,10 @@ class Rules(Effects):
                 return None
             yield from self._append([entries.entry("RunResumed", case=self._case)])
         return Resumption(step.over.data.get("event") if step.over is not None else None)
+
+    def _must_be_quiet(self, what: str, value: object) -> None:
+        if self._open:
+            raise InvalidInput(what, value, "must wait until the run's effects that are under way have ended")
 
     def resume(self, event: Any) -> Rule[bool]:
         """Record that the wait is over, with the event that ended it; True. A run that does not wait is left alone."""
@@ -127,7 +136,7 @@ class Rules(Effects):
         next_seq, seen = self._replay.next_seq(), self._replay.cancel_seen
         if seen is not None and (next_seq is None or next_seq > seen):
             return True
-        if seen is not None or (next_seq is not None and self._in_order()):
+        if seen is not None or self.hold.sealed or (next_seq is not None and self._in_order()):
             return False
         if (yield Read("cancellation", (self.hold.run,))) is None:
             return False
@@ -140,16 +149,54 @@ class Rules(Effects):
         Every outcome seals but `failed`, `exhausted`, `quarantined` and `withheld`, which leave the run open: a later
         block goes on from its recorded steps. A conclusion that is recorded already is not written again; its seal is
         made up for. While an effect is under way it is refused (`InvalidInput`): that one's end could not be recorded.
+
+        An outcome that seals is refused while an effect of the run is in doubt (`InDoubt`, which names them), also with
+        `seal` False: nothing follows such an outcome, so nobody could settle them any more. Execute an effect that has
+        a recovery again, have a human look (`sealbook reconcile`), or choose an outcome that leaves the run open.
         """
         self.hold.check()
-        if self._open:
-            raise InvalidInput("conclusion", outcome, "must wait until the run's effects that are under way have ended")
+        self._must_be_quiet("conclusion", outcome)
         entry = entries.concluded(outcome, data=arguments.check_own(data))
+        self._concluding = True
+        try:
+            yield from self._must_be_settled(outcome)
+            yield from self._conclude(entry, outcome, seal)
+        finally:
+            self._concluding = False
+
+    def _must_be_settled(self, outcome: str) -> Rule[None]:
+        """Refuse to seal away what is in doubt, as the store knows it: others may have started or settled effects."""
+        if not isinstance(outcome, str) or not seals(outcome):
+            return
+        standing: Standing | None = yield Read("standing", (self.hold.run,))
+        if standing is None or not standing.effects_in_doubt or standing.final:
+            return
+        named = yield from self._named_in_doubt()
+        if not named:  # settled between the two looks
+            return
+        names = ", ".join(_of_effect(effect) for effect in named)
+        if more := standing.effects_in_doubt - len(named):
+            names += f" and {more} more"
+        why = f"{outcome!r} would seal the run for good, 'failed' would leave it open; what is in doubt: {names}"
+        raise self._in_doubt(named[0].key, named[0].attempt, failures.cut(why))
+
+    def _named_in_doubt(self) -> Rule[list[Effect]]:
+        """The first effects in doubt, in the order of their keys."""
+        named: list[Effect] = []
+        after: str | None = None
+        while True:
+            page = yield Read("effects", (self.hold.run,), {"limit": PAGE_RECORDS, "after": after})
+            named += [effect for effect in page if effect.in_doubt]
+            after = page.next
+            if after is None or len(named) >= NAMED_MAX:
+                return named[:NAMED_MAX]
+
+    def _conclude(self, entry: Entry, outcome: str, seal: bool | None) -> Rule[None]:
         sealing = seals(outcome) if seal is None and isinstance(outcome, str) else bool(seal)
         step = self._replay.take(Asked(entry.kind, dict(entry.data)), in_order=True)
         if step is not None and not sealing:
             return
-        self.hold.sealing = sealing
+        before, self.hold.sealing = self.hold.sealing, sealing or self.hold.sealing
         try:
             if step is not None:
                 yield from self._ask(ask.seal(self.hold.run, epoch=self.hold.epoch, outcome=outcome))
@@ -157,5 +204,11 @@ class Rules(Effects):
                 made = [self._marked(entry, True)]
                 yield from self._submit(ask.append(self.hold.run, made, epoch=self.hold.epoch, seal=sealing))
         except BaseException:
-            self.hold.sealing = False
+            self.hold.sealing = before
             raise
+
+
+def _of_effect(effect: Effect) -> str:
+    """The effect as the refusal names it, and how it is settled unless a human must look."""
+    name = effect.name or f"{effect.key.hex()[:16]}…"
+    return name if effect.recovery == "ask" else f"{name}, which {effect.recovery} settles when it is executed again"

@@ -48,24 +48,30 @@ class Session:
         self._case = case
         self._replay = Replay(hold.run)
         self._open: set[bytes] = set()  # the effects under way
+        self._concluding = False  # a conclusion is being recorded, behind which no end of an effect could stand
         self._home: object = None  # the strand that opened the run
 
     # --- the block -----------------------------------------------------------------------------------------------
 
     def enter(self) -> Rule[None]:
-        """Take the lease and read what the run has recorded. `LeaseHeld`, `RunSealed`."""
+        """Take the lease, unless the run is sealed, and read what it has recorded. `LeaseHeld`."""
         self._home = self._strand()
         yield from self.hold.take()
         try:
             yield from self._read_back()
-        except Exception:
+        except GeneratorExit:
+            raise
+        except BaseException:  # a cancellation too: nothing was begun under the lease
             yield from self.hold.give_back()
             raise
 
     def leave(self, *, clean: bool) -> Rule[None]:
-        """End the block: release the lease after a clean end, leave everything as a crash would after any other."""
+        """End the block: release the lease after a clean end, leave everything as a crash would after any other.
+
+        An end is not clean while an effect is under way in a thread or task that outlives the block.
+        """
         self.hold.over = True
-        if clean:
+        if clean and not self._open:
             yield from self.hold.give_back()
 
     def _read_back(self) -> Rule[None]:
@@ -75,6 +81,8 @@ class Session:
             page = yield Read("read", (self.hold.run,), options)
             for record in page:
                 self._replay.add(record)
+            if self.hold.sealed:
+                self.hold.last = page[-1]
             after = page.next
             if after is None:
                 break
@@ -97,20 +105,20 @@ class Session:
         page: list[Record] = yield Read("read", (self.hold.run,), {"start": seq, "limit": 1})
         return page
 
-    def _append(self, made: list[Entry]) -> Rule[list[Record]]:
-        return (yield from self._submit(ask.append(self.hold.run, made, epoch=self.hold.epoch)))
+    def _append(self, made: list[Entry], *, ends: bool = False) -> Rule[list[Record]]:
+        return (yield from self._submit(ask.append(self.hold.run, made, epoch=self.hold.epoch), ends=ends))
 
-    def _submit(self, request: ask.Append) -> Rule[list[Record]]:
+    def _submit(self, request: ask.Append, *, ends: bool = False) -> Rule[list[Record]]:
         """Have the entries recorded, and fold the records into what is known of the run."""
-        records: list[Record] = yield from self._ask(request)
+        records: list[Record] = yield from self._ask(request, ends=ends)
         for record in records:
             self._replay.add(record, live=True)
         return records
 
-    def _ask(self, request: ask.Request) -> Rule[Any]:
+    def _ask(self, request: ask.Request, *, ends: bool = False) -> Rule[Any]:
         """The store's answer. When it says that the epoch is fenced, the lease is lost."""
         try:
-            return (yield Submit(request))
+            return (yield Submit(request, ends))
         except Fenced as error:
             self.hold.lose(error)
             raise

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,12 +75,18 @@ def store(filled: Path, tmp_path: Path) -> Path:
 Call = Callable[..., Result]
 
 
+def on(store: Path, args: Sequence[str | bytes]) -> list[str]:
+    """The options that name the store, unless the arguments name one."""
+    return [] if "-D" in args else ["-D", str(store)]
+
+
 @pytest.fixture
 def call(store: Path) -> Call:
     """Run the program in this process on the store."""
 
     def run(*args: str, input: str | bytes | None = None, env: dict[str, str] | None = None) -> Result:
-        result = CliRunner().invoke(cli, ["-D", str(store), *args], input=input, env=env, prog_name="sealbook")
+        words = [*on(store, args), *args]
+        result = CliRunner().invoke(cli, words, input=input, env=env, prog_name="sealbook")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result
@@ -104,8 +110,8 @@ def program(store: Path) -> Program:
     """Run the program as a process of its own on the store."""
 
     def run(*args: str | bytes, env: dict[str, str] | None = None, **more: Any) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-P", "-m", "sealbook.cli", "-D", str(store), *args]
+        command = [sys.executable, "-P", "-m", "sealbook.cli", *on(store, args), *args]
         more.setdefault("capture_output", "stdout" not in more)
-        return subprocess.run(command, text=True, env=environment(**(env or {})), timeout=60, check=False, **more)
+        return subprocess.run(command, text=True, env=environment(**(env or {})), timeout=300, check=False, **more)
 
     return run

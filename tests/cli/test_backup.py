@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import Result
 from damaging import flip, overwrite, stored
 
@@ -114,6 +116,17 @@ def test_a_backup_is_brought_back_whole(call: Call, tmp_path: Path) -> None:
     assert call("recover", str(tmp_path / "b"), str(tmp_path / "r"), "--actor", "ada").exit_code == 5
 
 
+def test_what_recover_refuses_is_told_in_its_own_words(call: Call, store: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").touch()
+    taken = call("recover", str(store), str(tmp_path / "taken"), "--actor", "ada")
+    assert taken.exit_code == 5
+    assert "a store is built where nothing stands" in taken.stderr and "restore" not in taken.stderr
+    empty = call("recover", str(tmp_path / "taken"), str(tmp_path / "r"), "--actor", "ada")
+    assert empty.exit_code == 6
+    assert empty.stderr.endswith("has no data.mdb: there is nothing to recover\n")
+
+
 def test_where_nothing_can_be_believed_nothing_is_made(call: Call, store: Path, tmp_path: Path) -> None:
     (store / "data.mdb").write_bytes(bytes(8 * PAGE))
     result = call("recover", str(store), str(tmp_path / "r"), "--actor", "ada")
@@ -131,3 +144,25 @@ def test_the_bytes_are_told_by_table_and_by_tenant(call: Call) -> None:
     one = call("--tenant", "acme", "du").stdout
     assert one.startswith("TABLE of acme") and "cases" not in one
     assert call("--tenant", "nobody", "du").exit_code == 4
+
+
+@pytest.mark.parametrize("size", [0, 100])
+def test_an_empty_data_file_is_said_to_be_empty(call: Call, store: Path, tmp_path: Path, size: int) -> None:
+    os.truncate(store / "data.mdb", size)
+    result = call("recover", str(store), str(tmp_path / "r"), "--actor", "ada")
+    assert result.exit_code == 6
+    assert result.stderr == f"sealbook: {store / 'data.mdb'} is empty: nothing can be recovered\n"
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_store_that_cannot_be_read_is_told_of_with_what_salvages_it(call: Call, store: Path, tmp_path: Path) -> None:
+    data = (store / "data.mdb").read_bytes()
+    (store / "data.mdb").write_bytes(bytes(8192) + data[8192:])
+    assert "`sealbook recover SRC DST`" in call("show").stderr
+    (store / "data.mdb").write_bytes(data[: 3 * 4096])
+    assert "`sealbook recover SRC DST`" in call("show").stderr
+    (store / "data.mdb").write_bytes(data)
+    (store / "SEALBOOK").unlink()
+    assert "`sealbook recover SRC DST`" in call("show").stderr
+    (store / "data.mdb").unlink()
+    assert "recover" not in call("show").stderr

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -97,6 +100,42 @@ def test_what_is_not_there_leaves_no_file(call: Run, tmp_path: Path) -> None:
     assert list((tmp_path / "desk").iterdir()) == []
 
 
+def test_what_was_exported_is_its_owners_alone_unless_it_replaces_a_file_that_is_not(call: Run, tmp_path: Path) -> None:
+    umask = os.umask(0o022)
+    try:
+        for verb in (
+            ("export", "--to"),
+            ("export", "--format", "jsonl", "--to"),
+            ("run", "order-42", "-o", "records", "--to"),
+        ):
+            path = tmp_path / "-".join(verb)
+            assert call(*verb, str(path)).exit_code == 0
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            path.chmod(0o640)
+            assert call(*verb, str(path)).exit_code == 0
+            assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    finally:
+        os.umask(umask)
+
+
+@pytest.mark.parametrize("form", ["bundle", "jsonl", "otlp"])
+def test_a_span_in_which_nothing_lies_is_remarked_upon(call: Run, tmp_path: Path, form: str) -> None:
+    args = ("export", "--format", form, "--to", str(tmp_path / "b"), "--since")
+    empty = call(*args, "2099-01-01")
+    assert empty.exit_code == 0
+    assert "no record lies between --since and --until" in empty.stderr
+    assert "no record lies" not in call(*args, "2026-11-29").stderr
+    assert call("-q", *args, "2099-01-01").stderr == ""
+
+
+def test_a_folder_that_is_not_there_is_named_and_not_the_file_that_is_written_meanwhile(
+    call: Run, tmp_path: Path
+) -> None:
+    result = call("export", "--to", str(tmp_path / "none" / "b"))
+    assert result.exit_code == 6
+    assert result.stderr == f"sealbook: {tmp_path / 'none'}: No such file or directory\n"
+
+
 def test_a_bundle_can_go_to_standard_output_and_what_is_said_of_it_does_not(store: Path) -> None:
     command = [sys.executable, "-m", "sealbook.cli", "-D", str(store), "export", "--to", "-"]
     done = subprocess.run(command, capture_output=True, check=True)
@@ -144,6 +183,38 @@ def test_a_bundle_that_was_cut_off_is_called_incomplete(auditor: Run, evidence: 
     assert result.exit_code == 3
     assert "evidence: incomplete" in result.stdout
     assert "incomplete" in fault_of(evidence.read_bytes())
+
+
+def test_every_fault_of_a_bundle_names_its_file(auditor: Run, evidence: Path, tmp_path: Path) -> None:
+    short, other = tmp_path / "short", tmp_path / "other"
+    short.write_bytes(evidence.read_bytes()[:-1])
+    other.write_text("no bundle")
+    for args in (("bundle", "list", "F"), ("bundle", "show", "F"), ("-D", "s", "restore", "F", "--actor", "ada")):
+        for path, code in ((short, 3), (other, 6)):
+            result = auditor(*(str(path) if word == "F" else word for word in args))
+            assert result.exit_code == code
+            assert result.stderr.startswith(f"sealbook: {path}: ")
+    assert not Path("s").exists()
+
+
+def test_a_selection_that_shall_be_restored_is_refused_by_its_name(call: Run, auditor: Run, tmp_path: Path) -> None:
+    call("export", "--run", "order-42", "--to", str(tmp_path / "two"))
+    refused = auditor("-D", "s", "restore", "../two", "--actor", "ada")
+    assert refused.exit_code == 5
+    assert refused.stderr.startswith("sealbook: bundle '../two': holds selected runs")
+
+
+def test_a_file_that_the_auditor_brought_and_that_is_none_of_its_kind_is_a_usage_error(
+    call: Run, auditor: Run, evidence: Path
+) -> None:
+    for verb in (("bundle", "verify", str(evidence)), ("verify",), ("audit",)):
+        for option in ("--checkpoint", "--policy", "--keys"):
+            result = (auditor if verb[0] == "bundle" else call)(*verb, option, str(evidence))
+            assert (result.exit_code, result.stdout) == (2, "")
+            assert result.stderr.startswith(f"sealbook: {evidence}: ")
+            assert "--help" not in result.stderr
+        result = (auditor if verb[0] == "bundle" else call)(*verb, "--policy", str(evidence), "--max-age", "soon")
+        assert result.exit_code == 2
 
 
 def test_what_is_no_bundle_is_not_called_damaged(auditor: Run, tmp_path: Path) -> None:
@@ -229,6 +300,13 @@ def test_records_are_shown_as_those_of_a_store_are(call: Run, auditor: Run, evid
     assert [line.split()[3] for line in one.stdout.splitlines()] == ["RunAdmitted", "RunConcluded"]
 
 
+def test_a_run_that_the_bundle_does_not_have_is_not_found(auditor: Run, evidence: Path) -> None:
+    result = auditor("bundle", "show", str(evidence), "--run", "order-45", "--run", "nobody")
+    assert (result.exit_code, "order-45" in result.stdout) == (4, True)
+    assert result.stderr == f"sealbook: no record in {evidence} of run 'nobody'\n"
+    assert auditor("bundle", "show", str(evidence), "--run", "").exit_code == 2
+
+
 def test_a_large_record_is_shown_with_what_was_left_out_unless_all_is_asked_for(auditor: Run, tmp_path: Path) -> None:
     store, path = str(tmp_path / "large"), str(tmp_path / "b")
     with Journal.open(store, create=True) as journal:
@@ -304,32 +382,97 @@ def test_a_damaged_bundle_is_exit_code_3_and_leaves_nothing(auditor: Run, eviden
 # --- killed ----------------------------------------------------------------------------------------------------------
 
 
-EXPORT_STEPS = ((os, "fsync"), (Path, "replace"), (Path, "open"), (ContainerWriter, "write"))
+EXPORT_STEPS = (
+    *((os, name) for name in ("open", "fsync")),
+    *((Path, name) for name in ("replace", "unlink")),
+    *((ContainerWriter, name) for name in ("write", "_block")),
+)
 
 
 def exported(store: Path, target: Path) -> None:
-    assert CliRunner().invoke(cli, ["-D", str(store), "export", "--to", str(target)]).exit_code == 0
+    result = CliRunner().invoke(cli, ["-D", str(store), "export", "--to", str(target)])
+    assert result.exit_code == 0, result.output
 
 
-def test_an_export_that_is_killed_leaves_a_whole_bundle_or_none_and_the_store_as_it_was(
-    store: Path, auditor: Run, tmp_path: Path
+def large(folder: Path) -> Path:
+    """A store whose bundle has many blocks."""
+    with Journal.open(folder, create=True) as journal:
+        for number in range(8):
+            data = {"x": os.urandom(50_000)}
+            journal.tenant().append(f"run-{number}", [entries.note("n", data=data)] * 2, epoch=1)
+    return folder
+
+
+def test_an_export_that_is_killed_is_gone_on_with_and_gives_the_bytes_of_one_that_is_not(
+    auditor: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    store = large(tmp_path / "large")
+    monkeypatch.setattr(time, "time_ns", lambda: 1_795_939_200_000_000_000)
     before = (store / "data.mdb").read_bytes()
-    target, kills = tmp_path / "evidence", 0
+    target, rest = tmp_path / "evidence", tmp_path / "evidence.partial"
+    exported(store, target)
+    whole, kills, incomplete = target.read_bytes(), 0, 0
     for number in range(200):
         target.unlink(missing_ok=True)
         killed = killed_at(number, partial(exported, store, target), EXPORT_STEPS)
         kills += killed
-        if target.exists():
-            assert said(target.read_bytes()) == ("sound", 0)
-        for rest in tmp_path.glob(".evidence.*.new"):
-            assert said(rest.read_bytes())[0] != "sound" or killed
-            rest.unlink()
+        if not target.exists() and rest.exists() and rest.stat().st_size:
+            incomplete += said(rest.read_bytes())[0] == "file"
+            assert whole.startswith(rest.read_bytes())
+        if killed:
+            exported(store, target)
+        assert target.read_bytes() == whole
+        assert [path.name for path in tmp_path.glob("*evidence*")] == ["evidence"]
         if not killed:
             break
-    assert kills > 20
+    assert kills > 20 and incomplete > 10
     assert (store / "data.mdb").read_bytes() == before
     assert auditor("-D", str(store), "verify").exit_code == 0
+
+
+def test_a_full_disk_cuts_an_export_off_and_with_space_again_it_goes_on(auditor: Run, tmp_path: Path) -> None:
+    store, target = large(tmp_path / "large"), tmp_path / "b"
+    command = [sys.executable, "-m", "sealbook.cli", "-D", str(store), "export", "--to", str(target)]
+    limit = 500_000
+
+    def no_larger_file() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    full = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=no_larger_file)
+    rest = tmp_path / "b.partial"
+    assert (full.returncode, target.exists(), rest.stat().st_size) == (6, False, limit)
+    assert "cannot be written: File too large: make room" in full.stderr
+    begun = rest.read_bytes()
+    assert said(begun)[0] == "file"
+    with Journal.open(store) as journal:
+        journal.tenant().append("meanwhile", [entries.note("n")], epoch=1)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr.startswith("sealbook: going on with the export that was begun at 20")
+    assert "records stand already" in done.stderr and "8 runs, 16 records" in done.stdout
+    assert target.read_bytes().startswith(begun[:400_000])
+    assert said(target.read_bytes()) == ("sound", 0)
+    assert sorted(path.name for path in tmp_path.glob("b*")) == ["b"]
+
+
+def test_what_cannot_be_gone_on_with_is_refused_until_it_is_begun_anew(auditor: Run, tmp_path: Path) -> None:
+    store, target = large(tmp_path / "large"), tmp_path / "b"
+    failing = killed_at(9, partial(exported, store, target), ((ContainerWriter, "_block"),))
+    assert failing and not target.exists()
+    export = ("-D", str(store), "export", "--to", str(target))
+    refused = auditor(*export, "--run", "run-1")
+    assert (refused.exit_code, target.exists()) == (5, False)
+    assert "b.partial cannot be gone on with: it is of another question: tenant default; zlib" in refused.stderr
+    assert "repeat that export, or begin anew with --restart" in refused.stderr
+    assert printed(auditor(*export, "--run", "run-1", "--restart", "-o", "json"))["resumed"] is False
+    assert killed_at(9, partial(exported, store, target), ((ContainerWriter, "_block"),))
+    assert printed(auditor(*export, "-o", "json"))["resumed"] is True
+    assert said(target.read_bytes()) == ("sound", 0)
+
+
+@pytest.mark.parametrize("options", [["--to", "-"], ["--format", "jsonl", "--to", "b"]])
+def test_only_a_bundle_that_goes_to_a_file_can_be_begun_anew(call: Run, options: list[str]) -> None:
+    result = call("export", "--restart", *options)
+    assert result.exit_code == 2 and "--restart is for bundles that go to a file" in result.stderr
 
 
 # --- the second reader -----------------------------------------------------------------------------------------------
@@ -348,3 +491,13 @@ def test_the_second_reader_is_a_program(evidence: Path) -> None:
     evidence.write_bytes(evidence.read_bytes()[:-1])
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.startswith("damaged: byte ")) == (3, True)
+
+
+def test_a_bundle_is_read_from_standard_input(call: Callable[..., Result], tmp_path: Path) -> None:
+    path = tmp_path / "b"
+    assert call("export", "--to", str(path)).exit_code == 0
+    for verb in ("verify", "list", "show"):
+        assert call("bundle", verb, "-", input=path.read_bytes()).exit_code == 0
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    assert call("bundle", "verify", "-", input=bytes(data)).exit_code == 3

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from sealbook.cli.main import cli
 
 Import = Callable[..., Result]
+Call = Callable[..., Result]
 
 
 @pytest.fixture
@@ -82,14 +83,13 @@ def test_a_longer_copy_appends_what_is_new(bring: Import, folder: Path) -> None:
 def test_damaged_files_are_reported_and_the_others_are_imported(bring: Import, folder: Path) -> None:
     (folder / "cut.json").write_bytes((folder / "java.json").read_bytes()[:-40])
     (folder / "other.json").write_text('{"neither": 1}')
-    result = bring("import", "cut.json", "gone.json", ".", "other.json", "java.json")
+    result = bring("import", "cut.json", "other.json", "java.json")
     assert result.exit_code == 5
     lines = result.stderr.splitlines()
-    assert len(lines) == 4
+    assert len(lines) == 2
     assert lines[0].startswith("sealbook: cut.json: is not JSON")
-    assert lines[1].startswith("sealbook: gone.json: cannot be read: No such file")
     assert all(line.endswith("nothing of it was imported") for line in lines)
-    assert "1 new, 0 extended, 0 imported already, 4 refused" in result.stdout
+    assert "1 new, 0 extended, 0 imported already, 2 refused" in result.stdout
     assert len(objects(bring("runs", "-o", "json"))) == 1
 
 
@@ -112,10 +112,20 @@ def test_what_is_neither_format_is_told_both(bring: Import, folder: Path) -> Non
 
 def test_no_store_is_created_when_no_file_could_be_read(bring: Import, folder: Path) -> None:
     (folder / "cut.json").write_text("{")
-    assert bring("import", "gone.json", "cut.json").exit_code == 5
+    assert bring("import", "cut.json").exit_code == 5
     assert not (folder / "s").exists()
-    assert bring("import", "gone.json", "mini.traj.json").exit_code == 5
+    assert bring("import", "cut.json", "mini.traj.json").exit_code == 5
     assert len(objects(bring("runs", "-o", "json"))) == 1
+
+
+@pytest.mark.parametrize("missing", ["gone.json", "."])
+def test_a_file_that_is_missing_is_a_usage_error_and_nothing_is_imported(
+    bring: Import, folder: Path, missing: str
+) -> None:
+    result = bring("import", "mini.traj.json", missing)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"'{missing}'" in result.stderr
+    assert not (folder / "s").exists()
 
 
 def test_one_record_is_one_record(bring: Import, folder: Path) -> None:
@@ -144,3 +154,23 @@ def test_another_history_under_the_same_name_is_renamed_and_told(bring: Import, 
     result = bring("import", "a/mini.traj.json")
     assert "run mini~" in result.stdout
     assert "a different history has the name mini" in result.stdout
+
+
+def test_what_a_store_exported_itself_is_refused_unless_it_is_asked_for(call: Call, tmp_path: Path) -> None:
+    lines = tmp_path / "own.jsonl"
+    lines.write_text(call("export", "--format", "jsonl", "--to", "-").stdout)
+    before = call("runs", "-o", "json").stdout
+    for tenant in ("default", "acme"):
+        result = call("--tenant", tenant, "import", str(lines))
+        assert result.exit_code == 5
+        assert "already here" in result.stderr and "--again" in result.stderr
+    assert call("runs", "-o", "json").stdout == before
+    assert call("import", "--again", str(lines)).exit_code == 0
+    assert call("runs", "-o", "json").stdout != before
+    assert call("-D", str(tmp_path / "other"), "import", str(lines)).exit_code == 0
+
+
+def test_standard_input_is_imported(call: Call, tmp_path: Path) -> None:
+    line = '{"run": "r", "kind": "Note", "data": {}}'
+    assert call("-D", str(tmp_path / "new"), "import", "-", input=line).exit_code == 0
+    assert "r" in call("-D", str(tmp_path / "new"), "runs").stdout

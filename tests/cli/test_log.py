@@ -83,6 +83,7 @@ def test_a_consistency_proof_is_accepted_by_the_verifier(call: Call) -> None:
         (("proof", "order-42"), 4, "no leaf of run 'order-42': `sealbook seal` or `sealbook anchor`"),
         (("proof", "nobody"), 4, "no run 'nobody'"),
         (("proof", "order-46", "--size", "1"), 4, "no leaf below size 1 of run 'order-46'"),
+        (("proof", "order-45", "--size", "0"), 4, "'order-45': --size is how many leaves the log then had"),
         (("proof", "order-45", "--size", "3"), 5, "exceeds the log's size, 2"),
         (("proof", "order-45", "--size", "-1"), 5, "size -1"),
         (("consistency", "3"), 5, "exceeds the log's size, 2"),

@@ -75,7 +75,7 @@ Answer = tuple[int, dict[str, str], bytes]
 
 
 def fetch(port: int, path: str, method: str = "GET") -> Answer:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         connection.putrequest(method, path)  # the path as it is: nothing is normalised
         connection.endheaders()
@@ -121,7 +121,8 @@ def test_head_has_the_headers_of_get_and_no_body(port: int) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
 def test_no_other_method_is_answered(port: int, method: str) -> None:
-    assert fetch(port, "/checkpoint", method)[0] == 405
+    status, headers, _ = fetch(port, "/checkpoint", method)
+    assert (status, headers["connection"]) == (405, "close")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_it_stops_when_it_is_told_to(tmp_path: Path, stop: signal.Signals) -> No
     with serving(tmp_path) as (port, process):
         assert fetch(port, "/checkpoint")[0] == 404
         process.send_signal(stop)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
 
@@ -211,7 +212,7 @@ def test_without_the_extra_the_error_says_what_to_install(
     result = call("log", "serve", "--dir", str(tmp_path), "--listen", "127.0.0.1:0")
     assert result.exit_code == 2
     assert "log serve needs starlette" in result.stderr
-    assert "pip install 'sealbook[serve]'" in result.stderr
+    assert "pip install '.[serve]'" in result.stderr
 
 
 def test_the_url_of_an_ipv6_address_has_brackets() -> None:

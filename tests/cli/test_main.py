@@ -75,6 +75,7 @@ def test_every_verb_has_help_that_begins_with_a_sentence(verb: str) -> None:
         (["init", "-D", "zz"], "-D stands before the verb (see `sealbook init --help`)"),
         (["log", "head", "--tenant", "acme"], "--tenant stands before the verb (see `sealbook log head --help`)"),
         (["show", "-q"], "-q stands before the verb"),
+        (["-D", "", "init"], "it is empty: name a folder"),
         (["-D", "a\0b", "init"], "'a\\x00b' is no name of UTF-8 without NUL"),
     ],
 )
@@ -120,3 +121,12 @@ def test_a_fault_of_the_program_itself_is_not_dressed_up_as_an_error_of_the_user
     monkeypatch.setattr(info.command, "callback", broken)
     result = CliRunner().invoke(cli, ["info"])
     assert isinstance(result.exception, ZeroDivisionError)
+
+
+def test_a_store_whose_folder_cannot_be_made_is_told_of_with_the_folder_that_lacks(tmp_path: Path) -> None:
+    lacking = tmp_path / "a"
+    result = CliRunner().invoke(cli, ["-D", str(lacking / "b"), "init"], prog_name="sealbook")
+    assert (result.exit_code, result.stderr) == (6, f"sealbook: {lacking} does not exist: make that folder first\n")
+    result = CliRunner().invoke(cli, ["-D", "/proc/sealbook", "init"], prog_name="sealbook")
+    assert (result.exit_code, "does not exist" in result.stderr) == (6, False)
+    assert "cannot create /proc/sealbook" in result.stderr

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import socket
 import sqlite3
+import stat
+import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +23,7 @@ from sealbook.cli.main import cli
 from sealbook.cli.monitor import UrlOfTiles, visit
 from sealbook.cli.monitor_state import State
 from sealbook.cli.tiles import FolderOfTiles, write_tiles
-from sealbook.journal import Journal, Tenant, entries
+from sealbook.journal import EngineFailed, Journal, Tenant, entries
 from sealbook.merkle import LeafEntry, LeafType, VerificationError, tree
 from sealbook.merkle.entry import adopted_leaf
 from sealbook.merkle.monitor import Leaf
@@ -237,6 +241,48 @@ def test_a_url_is_asked_for_what_a_folder_has(case: Case) -> None:
     ]
 
 
+def answered_by(serve: Callable[[socket.socket], None]) -> bytes | None:
+    """What the monitor makes of a server that does this with the one connection that comes."""
+    pytest.importorskip("httpx2", reason="the extra `witness` is not installed")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):  # it hangs up when it has had enough
+                connection.recv(65536)
+                serve(connection)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            with monitor.source_of(f"http://127.0.0.1:{listener.getsockname()[1]}") as source:
+                return source.find("checkpoint")
+        finally:
+            thread.join()
+
+
+def test_an_answer_without_end_is_refused() -> None:
+    def endless(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n")
+        while True:
+            connection.sendall(b"x" * 65536)
+
+    with pytest.raises(VerificationError, match="more than 1000000 bytes"):
+        answered_by(endless)
+
+
+def test_an_answer_that_comes_ever_so_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitor, "BODY_SECONDS_MAX", 0.0)
+
+    def slow(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n")
+        while True:
+            connection.sendall(b"x")
+
+    with pytest.raises(EngineFailed, match="not all of it came within 0 seconds"):
+        answered_by(slow)
+
+
 # --- the command ---------------------------------------------------------------------------------------------------
 
 
@@ -248,7 +294,8 @@ def run(tmp_path: Path) -> Callable[..., Result]:
         fill(journal.tenant())
 
     def call(*args: str) -> Result:
-        options = ["--state", str(tmp_path / "seen.db"), "--vkey", str(log_signer().key)]
+        state = [] if "--state" in args else ["--state", str(tmp_path / "seen.db")]
+        options = [*state, "--vkey", str(log_signer().key)]
         head, rest = (["-D", str(store), "--origin", ORIGIN], list(args))
         if args[:2] == ("log", "monitor"):
             with Journal.open(store, origin=ORIGIN) as journal:
@@ -318,9 +365,37 @@ def test_options_that_do_not_belong_together_are_a_usage_error(run: Callable[...
     assert run("log", "monitor", *args).exit_code == 2
 
 
-def test_a_log_that_is_nowhere_is_not_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "where", ["ftp://log.example/a", "http://", "https://h:x/", "://", "https://h/a?b", "file:///t"]
+)
+def test_what_is_neither_a_folder_nor_a_url_is_a_usage_error(tmp_path: Path, where: str) -> None:
+    state = tmp_path / "s"
+    result = CliRunner().invoke(cli, ["log", "monitor", where, "--state", str(state), "--vkey", str(log_signer().key)])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{where!r} is neither a folder nor an http or https URL" in result.stderr
+    assert not state.exists()
+
+
+def test_what_a_monitor_remembers_is_its_owners_alone(run: Callable[..., Result], tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        assert run("log", "monitor").exit_code == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "seen.db").stat().st_mode) == 0o600
+
+
+def test_a_state_that_cannot_be_written_is_said_in_a_line(run: Callable[..., Result], tmp_path: Path) -> None:
+    state = tmp_path / "none" / "seen.db"
+    result = run("log", "monitor", "--state", str(state))
+    assert (result.exit_code, result.stdout) == (6, "")
+    assert result.stderr == f"sealbook: {state}: No such file or directory\n"
+
+
+def test_a_log_that_is_nowhere_is_not_found_and_leaves_no_state(tmp_path: Path) -> None:
     args = ["log", "monitor", str(tmp_path / "no"), "--state", str(tmp_path / "s"), "--vkey", str(log_signer().key)]
     assert CliRunner().invoke(cli, args).exit_code == 4
+    assert not (tmp_path / "s").exists()
 
 
 # --- an older copy put back, adopted, and followed -------------------------------------------------------------------

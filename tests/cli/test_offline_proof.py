@@ -744,3 +744,36 @@ def test_any_byte_changed_in_the_inner_path_is_refused(store: Path, tmp_path: Pa
         changed[position] ^= 1
         with pytest.raises(VerificationError):
             offline.verify(chain, replace(file, extra=bytes(changed)), policy, now=0)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("verify", "--checkpoint", "FILE"),
+        ("verify", "--keys", "FILE"),
+        ("audit", "--checkpoint", "FILE"),
+        ("import", "FILE"),
+        ("bundle", "verify", "FILE"),
+        ("bundle", "verify", "BUNDLE", "--checkpoint", "FILE"),
+        ("bundle", "verify", "BUNDLE", "--keys", "FILE"),
+        ("show", "--cursor-file", "FILE"),
+    ],
+)
+def test_no_error_prints_what_stands_in_a_file_that_is_none_of_its_kind(
+    call: Callable[..., Result], tmp_path: Path, args: tuple[str, ...]
+) -> None:
+    file, bundle = tmp_path / "passwords", tmp_path / "b"
+    file.write_text("a secret:x:0:0\na secret\na secret\n\na secret\n")
+    assert call("export", "--to", str(bundle)).exit_code == 0
+    result = call(*({"FILE": str(file), "BUNDLE": str(bundle)}.get(arg, arg) for arg in args))
+    assert result.exit_code != 0
+    assert str(file) in result.stderr
+    assert "a secret" not in result.output
+
+
+def test_no_error_prints_a_line_of_the_records_or_the_proof() -> None:
+    with pytest.raises(Malformed, match=r"records: line 1: no JSON$"):
+        list(record_lines.read(io.BytesIO(b"a secret\n")))
+    with pytest.raises(Malformed) as refused:
+        ProofFile.parse(b"a secret\n\na secret\n")
+    assert "a secret" not in str(refused.value)

@@ -85,8 +85,9 @@ def test_an_instant_may_have_an_offset_and_one_outside_rfc_3339_is_seconds(call:
 
 def test_an_empty_listing_is_no_failure(call: Call) -> None:
     for args in (
-        ("--run", "nobody"),
-        ("--case", "nothing"),
+        ("--run", "nob*"),
+        ("RUN=nobody",),
+        ("CASE=nothing",),
         ("--kind", "Nothing"),
         ("--until", "1999-01-01T00:00:00Z"),
     ):
@@ -94,9 +95,44 @@ def test_an_empty_listing_is_no_failure(call: Call) -> None:
         assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
 
 
+@pytest.mark.parametrize(
+    ("args", "what"),
+    [
+        (("show", "-u", "nobody"), "run 'nobody'"),
+        (("show", "-u", "order-*", "-u", "nobody"), "run 'nobody'"),
+        (("show", "--case", "nothing"), "case 'nothing'"),
+        (("case", "nothing"), "case 'nothing'"),
+        (("effects", "nobody"), "run 'nobody'"),
+        (("run", "nobody"), "run 'nobody'"),
+        (("verify", "nobody"), "run 'nobody'"),
+        (("runs", "--case", "nothing"), "case 'nothing'"),
+        (("export", "--run", "nobody", "--to", "never"), "run 'nobody'"),
+        (("export", "--case", "nothing", "--to", "never"), "case 'nothing'"),
+        (("export", "--case", "nothing", "--format", "jsonl", "--to", "never"), "case 'nothing'"),
+        (("--tenant", "nobody", "show"), "tenant 'nobody'"),
+        (("--tenant", "nobody", "show", "-F", "run"), "tenant 'nobody'"),
+        (("--tenant", "nobody", "runs"), "tenant 'nobody'"),
+        (("--tenant", "nobody", "effects"), "tenant 'nobody'"),
+        (("--tenant", "nobody", "export", "--to", "never"), "tenant 'nobody'"),
+    ],
+)
+def test_an_exact_name_that_is_not_there_is_not_found(call: Call, args: tuple[str, ...], what: str) -> None:
+    result = call(*args)
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert result.stderr.startswith(f"sealbook: no {what}")
+    assert not Path("never").exists()
+
+
+def test_the_default_tenant_of_a_new_store_is_empty_and_not_missing(call: Call, tmp_path: Path) -> None:
+    new = ("-D", str(tmp_path / "new"))
+    call(*new, "init")
+    for args in (("show",), ("runs",), ("effects",), ("show", "-F", "run")):
+        result = call(*new, *args)
+        assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+
+
 def test_another_tenant_is_another_history(call: Call) -> None:
     assert [record["run"] for record in objects(call("--tenant", "acme", "show", "-o", "json"))] == ["a"]
-    assert objects(call("--tenant", "nobody", "show", "-o", "json")) == []
 
 
 def test_lines_are_aligned_and_plain_where_nobody_looks(call: Call) -> None:
@@ -140,7 +176,7 @@ def test_names_and_data_of_strangers_cannot_move_the_terminal(store: Path, call:
         assert all(line.isprintable() for line in printed.splitlines())
         assert "\\u202e" in printed
     missing = call("run", "\x1b[2J")
-    assert missing.exit_code == 5
+    assert missing.exit_code == 2
     assert all(line.isprintable() for line in missing.stderr.splitlines())
 
 
@@ -202,11 +238,17 @@ def test_a_case_is_read_across_runs(call: Call) -> None:
         ("--tenant", "a/b", "runs"),
         ("--tenant", "", "runs"),
         ("--origin", "a\nb", "log", "head"),
+        ("show", "RUN="),
+        ("show", "SEQ=abc"),
+        ("lease", "acquire", "order-48", "--owner", "a", "--ttl", "0"),
+        ("append", "", "--epoch", "1", '{"kind": "Note"}'),
+        ("cancel", "order-42", "--actor", " ", "--reason", "x"),
     ],
 )
-def test_a_bad_name_or_number_is_refused_by_name_in_one_line(call: Call, args: tuple[str, ...]) -> None:
+def test_a_bad_name_or_number_is_a_usage_error_that_names_it_in_one_line(call: Call, args: tuple[str, ...]) -> None:
     result = call(*args)
-    assert result.exit_code == 5
+    assert result.exit_code == 2
+    assert "nothing was written" not in result.stderr
     assert result.stdout == ""
     assert result.stderr.startswith("sealbook: ")
     assert result.stderr.count("\n") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def test_how_many_and_from_which_end(call: Call) -> None:
     assert shown(call, "-e", "-n", "2") == [14, 15]
     for bad in ("x", "+", "+x", "++1", "RUN=order-42", "-1"):
         assert call("show", "-n", bad).exit_code == 2
-    assert call("show", "-n", str(2**31)).exit_code == 5
+    assert call("show", "-n", str(2**31)).exit_code == 2
 
 
 def test_following_begins_with_the_last_ten_unless_a_beginning_or_a_number_is_given() -> None:
@@ -77,9 +78,29 @@ def test_words_that_cannot_be_understood_are_usage_errors_in_one_line(call: Call
         ["--output-fields", ""],
         ["-F", "nothing"],
         ["-F", "run", "CASE=case-7"],
+        ["-F", "run", "-u", "order-42"],
+        ["-F", "kind", "-S", "yesterday"],
+        ["-F", "kind", "-g", "x"],
+        ["-F", "kind", "-n", "3"],
+        ["-N", "-t", "Note"],
         ["-S", "soon"],
         ["-S", "2026-02-30"],
         ["-f", "-r"],
+        ["-f", "-U", "yesterday"],
+        ["-S", "2026-11-29", "-U", "2026-11-28"],
+        ["-U", "2026-11-28", "-S", "2026-11-29"],
+        ["SEQ=abc"],
+        ["EPOCH=x"],
+        ["ATTEMPT="],
+        ["ARRIVAL=-1"],
+        ["SEQ=01"],
+        ["AT=yesterday"],
+        ["HASH=ab"],
+        ["EFFECT=zz"],
+        ["KIND=lower"],
+        ["TENANT=a/b"],
+        ["OUTCOME=UPPER"],
+        ["OWNER="],
         ["-c", "x", "--cursor-file", "y"],
     ):
         result = call("show", *args)
@@ -180,8 +201,37 @@ def test_a_history_that_is_not_the_one_of_the_cursor_is_an_integrity_failure(
     assert file.read_text() == kept
     gone = kept.strip().replace("a=2;", "a=3;")
     assert "cut short" in call("--tenant", "other", "show", "-c", gone).stderr
-    assert call("show", "-c", kept.strip()).exit_code == 5
-    assert call("show", "-c", "nonsense").exit_code == 5
+    assert call("show", "-c", kept.strip()).exit_code == 2
+    assert call("show", "-c", "nonsense").exit_code == 2
+
+
+def test_a_cursor_file_that_cannot_be_read_or_kept_is_met_before_anything_is_printed(
+    call: Call, tmp_path: Path
+) -> None:
+    file = tmp_path / "read-so-far"
+    file.write_text("nonsense")
+    result = call("show", "--cursor-file", str(file))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert str(file) in result.stderr
+    nowhere = call("show", "--cursor-file", str(tmp_path / "none" / "read-so-far"))
+    assert (nowhere.exit_code, nowhere.stdout) == (6, "")
+
+
+def test_a_cursor_file_goes_on_behind_the_newest_record_also_where_the_oldest_was_printed_last(
+    call: Call, tmp_path: Path
+) -> None:
+    file = str(tmp_path / "read-so-far")
+    assert shown(call, "--cursor-file", file, "-r")[-1] == 1
+    assert shown(call, "--cursor-file", file) == []
+
+
+def test_a_cursor_file_is_its_owners_alone_and_keeps_the_mode_it_was_given(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "read-so-far"
+    call("show", "-n", "+1", "--cursor-file", str(file))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.chmod(0o644)
+    call("show", "-n", "+1", "--cursor-file", str(file))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
 
 
 # --- listings -----------------------------------------------------------------------------------------------------
@@ -206,3 +256,27 @@ def test_a_listed_value_can_move_no_terminal(store: Path, call: Call) -> None:
         journal.tenant().append("r\u202e", [entries.entry("Note", {"x": "\x1b[2J"})], epoch=1)
     assert call("show", "-F", "run").stdout.splitlines()[-2:] == ["r\\u202e", "~tenant"]
     assert call("show", "-F", "data.x").stdout == "\\x1b[2J\n"
+
+
+def test_a_bracket_that_nothing_closes_is_part_of_a_name_and_no_glob(call: Call) -> None:
+    assert call("show", "-u", "[").exit_code == 4
+    assert call("show", "-u", "order-[4").exit_code == 4
+    assert call("show", "-u", "order-[0-9]2").stdout.count("order-42") >= 5
+    assert call("show", "-t", "[").exit_code == 2
+
+
+def test_a_slip_names_the_option_that_it_is_in(call: Call) -> None:
+    assert "'-p' / '--priority'" in call("show", "-p", "9").stderr
+    unknown = call("show", "--local", env={"TZ": "Nowhere/None"})
+    assert (unknown.exit_code, unknown.stdout) == (2, "")
+    assert "--local: TZ is 'Nowhere/None'" in unknown.stderr
+    assert call("show", "--local", "-S", "yesterday", env={"TZ": "Nowhere/None"}).exit_code == 2
+    assert call("show", env={"TZ": "Nowhere/None"}).exit_code == 0
+
+
+def test_what_is_of_the_whole_store_refuses_a_tenant(call: Call) -> None:
+    for verb in (("info",), ("export", "--all-tenants", "--to", "-")):
+        result = call("--tenant", "acme", *verb)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "--tenant" in result.stderr
+    assert "None" not in call("info").stdout

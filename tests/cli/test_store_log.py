@@ -22,7 +22,7 @@ from sealbook.cli import exit_codes
 from sealbook.cli.main import cli
 from sealbook.cli.publishing.daemon import Daemon
 from sealbook.cli.store_tiles import StoreLogOfTiles
-from sealbook.journal import Journal, entries, tables
+from sealbook.journal import Journal, StoreLog, entries, tables
 from sealbook.journal.keyring import Keyring, Purpose
 from sealbook.merkle import Checkpoint, Node, check_run_rules
 from sealbook.merkle.proof_file import ProofFile
@@ -292,6 +292,32 @@ def test_the_store_serves_what_the_folder_has(case: Case) -> None:
         assert served.find(f"{tenant_path(bytes(32))}tile/0/000") is None
 
 
+def test_whoever_asks_for_tags_that_nobody_has_costs_no_search_each_time(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case.seal("default", "a")
+    case.publish()
+    searched: list[None] = []
+    tags = StoreLog.tags
+
+    def counting(log: StoreLog) -> dict[bytes, str]:
+        searched.append(None)
+        return tags(log)
+
+    monkeypatch.setattr(StoreLog, "tags", counting)
+    with case.open() as journal:
+        served = StoreLogOfTiles(journal, journal.store_log)
+        for number in range(20):
+            assert served.find(f"{tenant_path(bytes([number]) * 32)}tile/0/000.p/1") is None
+        assert len(searched) == 1
+        journal.tenant("late").append("b", [entries.concluded("completed")], epoch=1, seal=True)
+        journal.store_log.gather()
+        publish(journal.store_log, *WITNESSES)
+        [tag] = [tag for tag, name in tags(journal.store_log).items() if name == "late"]
+        assert served.find(f"{tenant_path(tag)}tile/0/000.p/1") is not None
+        assert len(searched) == 2
+
+
 def test_a_log_that_went_on_under_a_new_origin_is_monitored_under_its_new_tag(case: Case) -> None:
     case.publish()
     case.tiles()
@@ -445,3 +471,31 @@ def test_a_head_that_the_store_log_does_not_have_proves_nothing(case: Case) -> N
     forged = ProofFile(published.index, published.proof, published.checkpoint, found.head.encode())
     files[0].write_bytes(forged.encode())
     assert "the head does not stand at index" in case.verify(files, code=3).stderr
+
+
+def test_a_store_log_without_a_key_says_how_one_is_made_and_a_tenants_key_does_not_sign_it(
+    case: Case, tmp_path: Path
+) -> None:
+    keys = str(tmp_path / "keys")
+    for verb in (["checkpoint", "--sign"], ["publish", "--no-policy"]):
+        told = case.call("log", *verb, "--store-log", "--keys", keys, code=4)
+        assert f"`sealbook keys gen --log --origin {STORE_ORIGIN} --exact`" in told.stderr
+    ring = Keyring(keys)
+    ring.generate(Purpose.LOG, STORE_ORIGIN, created=0, tenant="acme")
+    for verb in (["checkpoint", "--sign"], ["publish", "--no-policy"]):
+        told = case.call("log", *verb, "--store-log", "--keys", keys, code=5)
+        assert "belongs to the log of tenant acme" in told.stderr
+    with case.open() as journal:
+        assert journal.store_log.checkpoint().size == 0, "nothing is gathered for a log that cannot be signed"
+
+
+def test_a_store_log_that_was_signed_is_gathered_under_no_other_name_and_its_readers_are_told(case: Case) -> None:
+    case.publish()
+    case.seal("acme", "d")
+    told = case.call("log", "gather", code=5, store_origin="example.com/other")
+    assert STORE_ORIGIN in told.stderr
+    for verb in (["head"], ["checkpoint"]):
+        told = case.call("log", *verb, "--store-log", store_origin="example.com/other")
+        assert f"was signed as {STORE_ORIGIN}: --store-origin" in told.stderr
+    assert "was signed" not in case.call("log", "head", "--store-log").stderr
+    assert "size 4" in case.call("log", "gather").stdout

@@ -68,6 +68,20 @@ def restless(store: Path, *, signer: Ed25519Signer | None = None) -> None:
         tenant.append("r", [entries.concluded("completed")], epoch=2, seal=True)
 
 
+def test_a_remark_about_an_effect_does_not_end_its_attempt(store: Path, told: Told) -> None:
+    with Journal.open(store) as journal:
+        made = [entries.effect_started(CHARGE, name="charge"), entries.entry("Note", {"text": "slow"}, effect=CHARGE)]
+        journal.tenant().append("r", made, epoch=1)
+    [row] = [line for line in told("r") if line.startswith(CHARGE.hex()[:8])]
+    assert "in doubt" in row
+    assert "1, -" in row
+    with Journal.open(store) as journal:
+        journal.tenant().append("r", [entries.effect_reconciled(CHARGE, disposition="landed")], epoch=1)
+    [row] = [line for line in told("r") if line.startswith(CHARGE.hex()[:8])]
+    assert "landed" in row
+    assert "1, 3" in row
+
+
 def test_epochs_and_takeovers_are_told(store: Path, told: Told) -> None:
     restless(store)
     lines = told("r")

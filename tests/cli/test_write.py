@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from sealbook.journal import EffectKey, Journal
+from sealbook.journal import EffectKey, Journal, entries
 
 Call = Callable[..., Result]
 
@@ -58,7 +58,7 @@ def test_the_entry_may_come_from_standard_input(call: Call) -> None:
         result = call("append", "new", "--owner", "script", *args, input='{"kind": "Note"}')
         assert result.exit_code == 0
         assert "Note" in result.stdout
-    refused(call("append", "new", "--owner", "script", input=""), 5, "the entry: is not JSON")
+    refused(call("append", "new", "--owner", "script", input=""), 2, "the entry: is not JSON")
 
 
 def test_an_effect_is_named_by_its_digits_or_its_parts(call: Call) -> None:
@@ -139,27 +139,27 @@ def test_a_conclusion_is_sealed_in_its_own_transaction(call: Call) -> None:
 )
 def test_an_entry_that_is_none_is_refused_and_nothing_is_written(call: Call, store: Path, text: str, part: str) -> None:
     before = records(store)
-    refused(call("append", "order-42", "--epoch", "1", input=text), 5, part)
+    refused(call("append", "order-42", "--epoch", "1", input=text), 2, part)
     assert records(store) == before
 
 
 @pytest.mark.parametrize(
     ("args", "code", "part"),
     [
-        (("order-42", "--epoch", "-1"), 5, "epoch -1"),
+        (("order-42", "--epoch", "-1"), 2, "-1 must be from 0"),
         (("order-42", "--epoch", "9"), 5, "epoch 9 is fenced"),
-        (("order-42", "--epoch", str(2**53)), 5, "must be from 0 to 9007199254740991"),
+        (("order-42", "--epoch", str(2**53)), 2, "must be from 0 to 9007199254740991"),
         (("order-47", "--epoch", "2"), 5, "`sealbook lease show order-47`"),
         (("order-47", "--owner", "me"), 5, "'worker-1' holds the lease"),
         (("order-45", "--epoch", "1"), 5, "is sealed"),
         (("order-44", "--epoch", "1"), 5, "nothing may follow"),
-        (("~tenant", "--epoch", "0"), 5, "written by the store alone"),
-        (("", "--epoch", "1"), 5, "is empty"),
-        (("x" * 600, "--epoch", "1"), 5, "is 600 bytes of UTF-8, the limit is 128"),
-        (("e\u0301", "--epoch", "1"), 5, "is not NFC"),
-        (("order-42", "--epoch", "1", "--seal"), 5, "is a Note, and --seal takes a RunConcluded"),
-        (("order-42", "--owner", "me", "--ttl", "0"), 5, "ttl 0.0"),
-        (("order-42", "--owner", "me", "--ttl", "nan"), 5, "ttl nan"),
+        (("~tenant", "--epoch", "0"), 2, "written by the store alone"),
+        (("", "--epoch", "1"), 2, "is empty"),
+        (("x" * 600, "--epoch", "1"), 2, "is 600 bytes of UTF-8, the limit is 128"),
+        (("e\u0301", "--epoch", "1"), 2, "is not NFC"),
+        (("order-42", "--epoch", "1", "--seal"), 2, "is a Note, and --seal takes a RunConcluded"),
+        (("order-42", "--owner", "me", "--ttl", "0"), 2, "ttl 0.0"),
+        (("order-42", "--owner", "me", "--ttl", "nan"), 2, "ttl nan"),
     ],
 )
 def test_an_append_that_breaks_a_rule_is_refused(call: Call, store: Path, args: Any, code: int, part: str) -> None:
@@ -198,16 +198,79 @@ def test_a_forced_lease_is_free_and_the_act_is_recorded(call: Call) -> None:
 
 
 @pytest.mark.parametrize("ttl", ["0", "0.5", "-1", "inf", "nan", "1e300"])
-def test_a_lease_of_no_or_endless_time_is_refused(call: Call, ttl: str) -> None:
-    refused(call("lease", "acquire", "order-42", "--owner", "me", "--ttl", ttl), 5, "ttl", "at least 1 second")
+def test_a_lease_of_no_or_endless_time_is_a_usage_error(call: Call, ttl: str) -> None:
+    refused(call("lease", "acquire", "order-42", "--owner", "me", "--ttl", ttl), 2, "ttl", "at least 1 second")
 
 
 def test_lease_refusals_name_the_run_and_what_to_do(call: Call) -> None:
     refused(call("lease", "acquire", "order-47", "--owner", "me", "--ttl", "5"), 5, "'worker-1' holds the lease")
     refused(call("lease", "acquire", "order-45", "--owner", "me", "--ttl", "5"), 5, "is sealed")
     refused(call("lease", "renew", "order-42", "--owner", "me", "--epoch", "1", "--ttl", "5"), 5, "has no lease")
+    refused(call("lease", "renew", "order-42", "--owner", "me", "--epoch", "1", "--ttl", "5"), 5, "lease acquire")
+    refused(call("lease", "renew", "order-77", "--owner", "me", "--epoch", "1", "--ttl", "5"), 4, "no run 'order-77'")
+    refused(call("lease", "release", "order-77", "--epoch", "1"), 4, "no run 'order-77'")
     refused(call("lease", "show", "order-45"), 4, "no lease of run 'order-45'")
-    refused(call("lease", "force", "order-47", "--actor", " ", "--reason", "x"), 5, "is blank")
+    refused(call("lease", "force", "order-47", "--actor", " ", "--reason", "x"), 2, "is blank")
+
+
+# --- reconcile ----------------------------------------------------------------------------------------------------
+
+CHARGE = EffectKey("order-42", "charge")
+
+
+def test_what_somebody_found_out_about_an_effect_in_doubt_is_recorded(call: Call, store: Path) -> None:
+    args = ("--landed", "--result", '{"receipt": 7}', "--evidence", '"the ledger"', "--owner", "ada")
+    record = answer(call("reconcile", "order-42", CHARGE.hex()[:8].upper(), *args, "-o", "json"))
+    assert (record["kind"], record["effect"], record["attempt"]) == ("EffectReconciled", CHARGE.hex(), 1)
+    assert record["data"] == {"disposition": "landed", "result": {"receipt": 7}, "evidence": "the ledger"}
+    assert record["case"] == "case-7"
+    assert answer(call("lease", "show", "order-42", "-o", "json"))["owner"] is None
+    with Journal.open(store) as journal, journal.tenant().leased("order-42", owner="w") as run:
+        assert run.effect("charge", print, key=CHARGE) == {"receipt": 7}
+
+
+def test_what_did_not_happen_may_be_attempted_again(call: Call, store: Path) -> None:
+    shown = call("reconcile", "order-42", CHARGE.hex(), "--did-not-happen", "--owner", "ada")
+    assert shown.exit_code == 0
+    assert "did-not-happen" in shown.stdout
+    with Journal.open(store) as journal, journal.tenant().leased("order-42", owner="w") as run:
+        assert run.effect("charge", lambda: "charged", key=CHARGE) == "charged"
+
+
+def test_a_reconciliation_that_is_not_plain_is_refused_and_writes_nothing(call: Call, store: Path) -> None:
+    before = records(store)
+    key = CHARGE.hex()[:8]
+    landed = ("--landed", "--owner", "ada")
+    refused(call("reconcile", "order-42", key, "--owner", "ada"), 2, "--landed or --did-not-happen")
+    refused(call("reconcile", "order-42", key, "--did-not-happen", "--result", "1", "--owner", "ada"), 2, "--result")
+    refused(call("reconcile", "order-42", key, *landed, "--result", "{"), 2, "--result: is not JSON")
+    refused(call("reconcile", "order-42", "ffff", *landed), 4, "no effect 'ffff'", "`sealbook effects RUN`")
+    refused(call("reconcile", "order-42", "", *landed), 2, "'' is no key of an effect")
+    refused(call("reconcile", "order-42", "the charge", *landed), 2, "'the charge' is no key of an effect")
+    refused(call("reconcile", "order-42", "charge", *landed), 2, f"is the name of an effect: give its key, {key}")
+    reserve = EffectKey("order-42", "reserve").hex()
+    refused(call("reconcile", "order-42", reserve, *landed), 5, "has ended already (done, record 3)")
+    refused(call("reconcile", "nowhere", key, *landed), 4, "run 'nowhere'")
+    refused(call("--tenant", "nobody", "reconcile", "order-42", key, *landed), 4, "tenant 'nobody'")
+    assert records(store) == before
+
+
+def test_an_effect_is_reconciled_once_and_the_refusal_names_the_record(call: Call) -> None:
+    landed = ("reconcile", "order-42", CHARGE.hex(), "--landed", "--owner", "ada", "-o", "json")
+    seq = answer(call(*landed))["seq"]
+    refused(call(*landed), 5, f"has ended already (landed, record {seq})")
+
+
+def test_digits_that_several_effects_in_doubt_share_are_too_few(call: Call, store: Path) -> None:
+    keys = [key for number in range(40) if (key := EffectKey(str(number))).hex().startswith("9")][:1]
+    with Journal.open(store) as journal:
+        journal.tenant().append("order-42", [entries.effect_started(key, name="n") for key in keys], epoch=1)
+    refused(call("reconcile", "order-42", "9", "--landed", "--owner", "ada"), 2, "2 effects in doubt", "more digits")
+
+
+def test_an_effect_of_a_run_that_somebody_executes_is_not_reconciled_behind_its_back(call: Call, store: Path) -> None:
+    call("lease", "acquire", "order-42", "--owner", "worker-1", "--ttl", "30")
+    refused(call("reconcile", "order-42", CHARGE.hex(), "--landed", "--owner", "ada"), 5, "'worker-1' holds the lease")
 
 
 # --- cancel, seal, anchor -----------------------------------------------------------------------------------------
@@ -223,7 +286,28 @@ def test_the_first_request_to_cancel_stands(call: Call) -> None:
     assert (ended["status"], ended["outcome"], ended["actor"]) == ("concluded", "completed", None)
     assert "has no records yet" in call("cancel", "later", "--actor", "eve").stdout
     assert "request is recorded" in call("cancel", "order-46", "--actor", "eve").stdout
-    refused(call("cancel", "order-43", "--actor", "ada", "--basis", "rumour"), 5, "basis 'rumour'")
+    refused(call("cancel", "order-43", "--actor", "ada", "--basis", "rumour"), 2, "basis 'rumour'")
+
+
+def test_a_request_to_cancel_an_unknown_run_stands_and_is_remarked(call: Call) -> None:
+    result = call("cancel", "order-88", "--actor", "ada")
+    assert result.exit_code == 0
+    assert "unknown run order-88" in result.stderr
+
+
+def test_a_tenant_without_records_is_remarked_where_others_have_some(call: Call, tmp_path: Path) -> None:
+    new = ("-D", str(tmp_path / "new"))
+    call(*new, "init")
+    note = ("append", "r", "--owner", "w", '{"kind": "Note"}')
+    assert call(*new, "--tenant", "acme", *note).stderr == ""
+    remark = "has no records; this store has: acme"
+    assert f"tenant default {remark}" in call(*new, "show").stderr
+    assert f"tenant default {remark}" in call(*new, "runs").stderr
+    assert f"tenant acmee {remark}" in call(*new, "--tenant", "acmee", *note).stderr
+    assert "has no records" not in call(*new, "--tenant", "acmee", *note).stderr
+    lease = ("lease", "acquire", "r", "--owner", "w", "--ttl", "5")
+    assert "tenant other has no records; this store has: acme, acmee" in call(*new, "--tenant", "other", *lease).stderr
+    assert call(*new, "-q", "show").stderr == ""
 
 
 def test_a_concluded_run_is_sealed_once(call: Call) -> None:

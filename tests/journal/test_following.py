@@ -16,6 +16,7 @@ from tampering import change, record_place
 from sealbook.journal import (
     Closed,
     Corrupt,
+    EngineFailed,
     Fenced,
     Following,
     InvalidCursor,
@@ -55,7 +56,7 @@ class Acts(Bell):
         super().__init__()
         self.acts = list(acts)
 
-    def wait(self) -> None:
+    def wait(self, seconds: float | None = None) -> None:
         self.acts.pop(0)()
 
 
@@ -299,6 +300,36 @@ def test_an_older_copy_that_was_put_back_is_corrupt_and_not_waited_for(tmp_path:
             resumed.take()
 
 
+@pytest.mark.parametrize("readonly", [True, False])
+@pytest.mark.parametrize("again", [True, False])
+def test_a_store_that_was_replaced_or_moved_away_under_a_follower_is_not_waited_for(
+    tmp_path: Path, again: bool, readonly: bool
+) -> None:
+    store = tmp_path / "s"
+    with Journal.open(store, create=True) as journal:
+        add(journal.tenant(), "a", "1")
+    shutil.copytree(store, tmp_path / "copy")
+    with Journal.open(store, readonly=readonly) as journal:
+        following = journal.tenant().follow()
+        assert taken(following) == ["1"]
+        store.rename(tmp_path / "away")
+        if again:
+            (tmp_path / "copy").rename(store)
+        for wait in (following.__next__, following.take):
+            with pytest.raises(EngineFailed, match=r"data.mdb was replaced.*open the store again"):
+                wait()
+
+
+def test_a_follower_looks_whether_its_store_still_stands_where_it_was_opened(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "s", create=True) as journal:
+        add(journal.tenant(), "a", "1")
+        following = journal.tenant().follow()
+        assert taken(following) == ["1"]
+        (tmp_path / "s").rename(tmp_path / "away")
+        with pytest.raises(EngineFailed, match="replaced"):
+            following.take()
+
+
 def test_a_record_that_was_rewritten_behind_a_follower_is_found_when_the_store_moves(
     acme: Tenant, engine: MemoryEngine
 ) -> None:
@@ -451,7 +482,7 @@ WRITER = """
 import sys
 from sealbook.journal import Journal, entries
 
-with Journal.open(sys.argv[1]) as journal:
+with Journal.open(sys.argv[1], lock_timeout=60) as journal:
     tenant = journal.tenant()
     for number in range(int(sys.argv[3])):
         tenant.append(sys.argv[2], [entries.note(str(number))], epoch=1)

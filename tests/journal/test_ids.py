@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -180,3 +181,24 @@ def test_the_longest_names_make_keys_that_every_engine_takes() -> None:
         source.prefix(tenant, long) + u64(1) + run.encode(),
     ]
     assert max(map(len, keys)) <= ids.KEY_BYTES_MAX == 511
+
+
+class Colour(str, Enum):  # noqa: UP042 - a StrEnum prints as its text
+    """Text that prints as something else: `str(Colour.RED)` is 'Colour.RED'."""
+
+    RED = "red"
+
+
+@pytest.mark.parametrize("what", CHECKS)
+def test_a_name_that_is_a_member_of_an_enumeration_is_its_text(what: str) -> None:
+    name = CHECKS[what][0](Colour.RED)
+    assert (type(name), name) == (str, "red")
+
+
+@pytest.mark.parametrize(
+    ("check", "value"),
+    [(ids.check_tenant, "acme"), (ids.check_kind, "EffectStarted"), (ids.check_outcome, "completed")],
+)
+def test_what_is_checked_is_plain_text_afterwards(check: Any, value: str) -> None:
+    name = check(Enum("Names", {"ONE": value}, type=str).ONE)  # type: ignore[attr-defined]
+    assert (type(name), name) == (str, value)

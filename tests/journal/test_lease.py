@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -411,3 +413,34 @@ def test_a_lease_of_another_run_or_tenant_is_refused(journal: Journal, acme: Ten
 def test_an_append_without_lease_or_epoch_is_refused(acme: Tenant) -> None:
     with pytest.raises(InvalidInput, match="pass lease= or epoch="):
         acme.append("r", [entries.note("x")])
+
+
+# --- what a clock may say ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", [Moment(-5, -5, BOOT), Moment(2**62, 2**62, BOOT), Moment(0, 0, bytes(16))])
+def test_a_moment_may_lie_anywhere_as_long_as_a_lease_can_begin_at_it(moment: Moment) -> None:
+    assert leases.check_moment(moment) is moment
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        None,
+        (1, 2, BOOT),
+        Moment(2**62 + 1, 0, BOOT),
+        Moment(-(2**62) - 1, 0, BOOT),
+        Moment(True, 0, BOOT),
+        Moment(1.5, 0, BOOT),  # type: ignore[arg-type]
+        Moment(math.nan, 0, BOOT),  # type: ignore[arg-type]
+        Moment("1", 0, BOOT),  # type: ignore[arg-type]
+        Moment(0, None, BOOT),  # type: ignore[arg-type]
+        Moment(0, 2**63, BOOT),
+        Moment(0, 0, b"short"),
+        Moment(0, 0, None),  # type: ignore[arg-type]
+    ],
+    ids=repr,
+)
+def test_what_is_no_moment_is_refused_as_the_clocks_fault(moment: Any) -> None:
+    with pytest.raises(InvalidInput, match="clock"):
+        leases.check_moment(moment)

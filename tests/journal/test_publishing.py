@@ -128,6 +128,35 @@ def test_a_signature_that_never_came_leaves_the_log_free_to_be_signed_under_anot
         journal.tenant().sign_checkpoint(Signs())
 
 
+def test_a_log_that_has_grown_is_not_signed_under_another_name_either() -> None:
+    engine = MemoryEngine(clock=ManualClock())
+    journal = Journal.over(engine, clock=ManualClock())
+    grow(journal.tenant(), "a")
+    journal.tenant().sign_checkpoint(Signs())
+    grow(journal.tenant(), "b")
+    renamed, sign = Journal(engine, journal._setting, ManualClock(), "example.com/log").tenant(), Signs()
+    with pytest.raises(InvalidInput, match="is not sealbook, under which size 1 was signed"):
+        renamed.sign_checkpoint(sign)
+    assert sign.asked == []
+    assert journal.tenant().sign_checkpoint(Signs()).checkpoint.size == 2
+
+
+def test_checkpoints_of_one_log_under_two_names_are_found() -> None:
+    engine = MemoryEngine(clock=ManualClock())
+    journal = Journal.over(engine, clock=ManualClock())
+    tenant = journal.tenant()
+    for run in ("a", "b"):
+        grow(tenant, run)
+        tenant.sign_checkpoint(Signs())
+    assert journal.check().ok
+    place = (tables.CHECKPOINTS, tables.number_key("default", 2))
+    renamed = Checkpoint("example.com/log", 2, tenant.checkpoint().root)
+    note = Note(renamed.text(), tuple(Signs()(renamed, lambda published: True)))
+    tamper(engine, *place, tables.CheckpointRow(CheckpointState.SIGNED, note.encode()).encode(place))
+    [finding] = journal.check().findings
+    assert finding.what == "the checkpoint is of example.com/log, and that of size 1 is of sealbook"
+
+
 def test_a_log_that_was_rewritten_after_it_was_signed_is_found() -> None:
     engine = MemoryEngine(clock=ManualClock())
     journal = Journal.over(engine, clock=ManualClock())

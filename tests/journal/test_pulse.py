@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -94,15 +96,15 @@ def test_however_many_wait_one_thread_looks(pulse: Pulse, store: Store) -> None:
         listener.was_rung()
 
 
-class Parking(threading.Event):
+class Parking(Bell):
     """Tells that somebody waits at it for as long as it takes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.parked = threading.Semaphore(0)
 
-    def wait(self, timeout: float | None = None) -> bool:
-        assert timeout is None
+    def wait(self, seconds: float | None = None) -> object:
+        assert seconds is None
         self.parked.release()
         return super().wait()
 
@@ -153,6 +155,26 @@ def test_closing_ends_the_looking_and_may_be_done_twice(store: Store) -> None:
     assert set(threading.enumerate()) <= before
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_looking_ends_with_a_pulse_that_nobody_has_closed(store: Store, waits: bool) -> None:
+    pulse = Pulse(store.look, shared=True)
+    listener = Listener()
+    pulse.hang(listener.ring)
+    listener.was_rung()
+    if not waits:
+        pulse.take_down(listener.ring)
+    thread, known = pulse._thread, weakref.ref(pulse)
+    assert thread is not None
+    del pulse
+    for _ in range(100):  # the thread may have been about to let go of it
+        gc.collect()
+        thread.join(0.05)
+        if not thread.is_alive():
+            break
+    assert not thread.is_alive()
+    assert known() is None
+
+
 def test_a_forked_child_closes_without_waiting_for_a_thread_that_it_does_not_have(pulse: Pulse) -> None:
     pulse.hang(Listener().ring)
     child = os.fork()
@@ -160,6 +182,14 @@ def test_a_forked_child_closes_without_waiting_for_a_thread_that_it_does_not_hav
         pulse.close()
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_bell_that_nobody_rings_is_waited_for_as_long_as_was_said() -> None:
+    bell = Bell()
+    bell.wait(0)
+    bell.ring()
+    bell.wait(0)
+    assert bell._rung.empty()
 
 
 def test_a_bell_that_was_rung_several_times_wakes_once() -> None:

@@ -18,6 +18,7 @@ from tampering import engine_of, forge, long_store, random_history, rich_store
 from sealbook.journal import (
     Busy,
     Corrupt,
+    EngineFailed,
     Fenced,
     InvalidInput,
     Journal,
@@ -392,9 +393,10 @@ def test_nothing_is_recovered_in_place_or_over_anything(tmp_path: Path) -> None:
     for target in (folder, tmp_path):
         with pytest.raises(InvalidInput):
             recovered(folder, target)
-    for source, target in ((tmp_path / "nothing", tmp_path / "r"), (folder, tmp_path / "nothing" / "r")):
-        with pytest.raises(StoreMissing):
-            recovered(source, target)
+    with pytest.raises(StoreMissing, match="nothing to recover"):
+        recovered(tmp_path / "nothing", tmp_path / "r")
+    with pytest.raises(EngineFailed, match="make that folder first"):
+        recovered(folder, tmp_path / "nothing" / "r")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s"]
 
 

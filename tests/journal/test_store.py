@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import gc
 import itertools
 import os
 import threading
+import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +52,7 @@ from sealbook.journal import (
     tables,
 )
 from sealbook.journal.engine.memory import MemoryEngine
-from sealbook.journal.engine.port import Applied, Retry, Unknown, Work, Writes
+from sealbook.journal.engine.port import Applied, Moment, Retry, Unknown, Work, Writes
 from sealbook.journal.record import GENESIS, IdentityUpcaster, chain_hash, decode_row, encode_row, signer_id
 from sealbook.journal.tables import StoreRow
 from sealbook.journal.testing import (
@@ -139,6 +142,31 @@ def test_two_stores_in_memory_share_nothing() -> None:
     first.tenant("acme").append("r", [entries.admitted()], epoch=1)
     assert second.tenants() == []
     assert first.store_id != second.store_id
+
+
+def test_a_journal_that_nobody_has_closed_says_so_and_frees_its_store(tmp_path: Path) -> None:
+    folder = tmp_path / "agents.sealbook"
+
+    def forget() -> None:
+        Journal.open(folder, create=True).tenant("acme").append("r", [entries.note("x")], epoch=1)
+        gc.collect()
+
+    with pytest.warns(ResourceWarning) as told:
+        forget()
+    assert f"unclosed journal {str(folder)!r}" in [str(warning.message) for warning in told]
+    del told  # which knows the journal
+    gc.collect()
+    with Journal.open(folder) as journal:
+        assert [record.data["text"] for record in journal.tenant("acme").read("r")] == ["x"]
+
+
+def test_a_journal_that_was_closed_or_holds_nothing_is_forgotten_in_silence(tmp_path: Path) -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        Journal.open(tmp_path / "agents.sealbook", create=True).close()
+        Journal.in_memory().tenant("acme").append("r", [entries.note("x")], epoch=1)
+        gc.collect()
+    assert not [warning for warning in told if "journal" in str(warning.message)]
 
 
 def test_a_closed_journal_says_so_for_every_verb(journal: Journal, acme: Tenant) -> None:
@@ -1079,16 +1107,17 @@ def test_a_refusal_within_a_conclusion_is_told_before_the_place_of_its_entries(a
 class _Signer:
     """A signer with a public key and a way to sign."""
 
-    def __init__(self, public_key: object, signature: bytes) -> None:
-        self.public_key, self._signature = public_key, signature
+    def __init__(self, public_key: object, sign: Callable[[bytes], Any]) -> None:
+        self.public_key, self.sign = public_key, sign
 
-    def sign(self, message: bytes) -> bytes:
-        return self._signature
+
+def _zeros(message: bytes) -> bytes:
+    return bytes(64)
 
 
 @pytest.mark.parametrize(
     "signer",
-    ["x", _Signer(bytes(31), bytes(64)), _Signer(Ed25519Signer(bytes(32)).public_key, bytes(64))],
+    ["x", _Signer(bytes(31), _zeros), _Signer(Ed25519Signer(bytes(32)).public_key, _zeros)],
     ids=["no signer", "short key", "foreign signature"],
 )
 def test_a_signer_whose_signatures_are_not_its_keys_is_refused_when_the_journal_is_opened(signer: Any) -> None:
@@ -1113,3 +1142,41 @@ def test_a_path_that_is_no_name_of_a_folder_is_refused(path: str, tmp_path: Path
     with pytest.raises(InvalidInput, match="path"):
         Journal.open(f"{tmp_path}/{path}", create=True)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("made", [b"", bytes(63), "x" * 64, bytearray(64), None], ids=repr)
+def test_what_a_signer_makes_that_cannot_be_a_signature_is_never_written(made: Any) -> None:
+    """A device that fails halfway: its record would be acknowledged, and nobody could ever read it."""
+    key = Ed25519Signer(bytes(32))
+    signer = _Signer(key.public_key, key.sign)
+    with Journal.in_memory(signer=signer) as journal:  # type: ignore[arg-type]
+        acme = journal.tenant("acme")
+        acme.append("r", [entries.note("signed")], epoch=1)
+        signer.sign = lambda message: made
+        with pytest.raises(InvalidInput, match="signer"):
+            acme.append("r", [entries.note("not signed")], epoch=1)
+        signer.sign = key.sign
+        acme.append("r", [entries.note("signed again")], epoch=1)
+        assert [record.data["text"] for record in acme.read("r")] == ["signed", "signed again"]
+        assert journal.check().ok
+
+
+def test_a_clock_that_talks_nonsense_is_refused_by_name_and_nothing_is_written() -> None:
+    moment = Moment(1_000_000, 5_000, bytes(range(16)))
+    told: list[Any] = [moment]
+    with Journal.in_memory(clock=lambda: told[0]) as journal:
+        acme = journal.tenant("acme")
+        for nonsense in (
+            None,
+            replace(moment, wall_ms=True),
+            replace(moment, wall_ms=2**63),
+            replace(moment, boot_id=b""),
+        ):
+            told[0] = nonsense
+            with pytest.raises(InvalidInput, match="clock"):
+                acme.append("r", [entries.note("x")], epoch=1)
+            with pytest.raises(InvalidInput, match="clock"):
+                acme.acquire("r", owner="w", ttl=5)
+        told[0] = moment
+        assert acme.append("r", [entries.note("x")], epoch=1)[0].at == 1_000_000
+        assert journal.check().ok

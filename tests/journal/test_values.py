@@ -6,6 +6,7 @@ import math
 from collections import OrderedDict
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from enum import Enum
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
@@ -222,3 +223,40 @@ def test_hostile_bytes_are_a_value_error_and_nothing_worse(name: str) -> None:
 def test_bytes_after_the_item_show_when_it_is_encoded_again() -> None:
     data = encode(1) + b"\0"
     assert values.encode_map(values.decode(data), "data")[0] != data
+
+
+class Colour(str, Enum):  # noqa: UP042 - a StrEnum prints as its text
+    """Text that prints as something else: `str(Colour.RED)` is 'Colour.RED'."""
+
+    RED = "red"
+    AMBER = "amber"
+    UV = "uv"
+
+
+def test_a_member_of_an_enumeration_is_kept_as_the_text_that_it_is() -> None:
+    kept = plain([Colour.RED, {"x": Colour.AMBER}])
+    assert kept == ["red", {"x": "amber"}]
+    assert type(kept[0]) is str
+    assert type(kept[1]["x"]) is str
+    assert encode(Colour.RED) == encode("red")
+
+
+def test_keys_that_are_members_of_an_enumeration_stand_where_their_text_does() -> None:
+    # By what they print as, all three would stand behind "zz", and in another order.
+    given = {Colour.RED: 1, Colour.AMBER: 2, Colour.UV: 3, "zz": 4}
+    encoded, kept = values.encode_map(given, "data")
+    assert list(kept) == ["uv", "zz", "red", "amber"]
+    assert {type(key) for key in kept} == {str}
+    assert encoded == values.encode_map({"red": 1, "amber": 2, "uv": 3, "zz": 4}, "data")[0]
+
+
+class Apart(str):
+    """Text that is equal to nothing but itself."""
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+def test_two_keys_with_one_text_are_refused() -> None:
+    with pytest.raises(InvalidEntry, match="has the key 'red' twice"):
+        plain({Apart("red"): 1, "red": 2})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,13 @@ from sealbook.journal import Journal, entries, requests
 from sealbook.journal import writer as writing
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.port import (
+    NOT_WRITTEN,
     Work,
 )
 from sealbook.journal.errors import Busy, Closed, CommitUnknown, Corrupt, Fenced, OpenedBeforeFork, StoreFull
+from sealbook.journal.record import Ed25519Signer
 from sealbook.journal.tables import STATE, run_key
+from sealbook.journal.testing import ManualClock
 from sealbook.journal.writer import Ticket
 
 
@@ -39,10 +44,10 @@ def journal(engine: Slow) -> Iterator[Journal]:
 
 
 def test_a_lone_caller_commits_on_its_own_thread_and_starts_none(journal: Journal, engine: Slow) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     for number in range(3):
         journal._writer.submit(TENANT, note("run", str(number)))
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before  # one of another test may have ended meanwhile
     assert len(engine.commits) == 3
     assert engine.ways_given == 0
 
@@ -109,11 +114,25 @@ def test_others_are_let_in_between_only_while_somebody_waits_here(journal: Journ
     assert engine.ways_given == 1  # after the first commit, with two in the queue; not after the last
 
 
+class Watch:
+    """The writer's `time`, which goes by in its pauses alone."""
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+    def perf_counter(self) -> float:
+        return sum(self.pauses)
+
+
 def test_a_lone_caller_waits_for_nobody_and_many_wait_a_moment_for_each_other(
     journal: Journal, engine: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr("sealbook.journal.writer.time.sleep", pauses.append)
+    watch = Watch()
+    monkeypatch.setattr(writing, "time", watch)
+    pauses = watch.pauses
     for number in range(5):
         journal._writer.submit(TENANT, note("lone", str(number)))
     assert pauses == []
@@ -193,6 +212,7 @@ def test_a_commit_that_fails_is_told_to_everybody_by_an_error_of_their_own(journ
 def test_when_one_request_may_be_at_fault_each_is_tried_alone(
     journal: Journal, engine: Slow, error: BaseException
 ) -> None:
+    error.add_note(NOT_WRITTEN)
     with held(engine) as go:
         first = calling(lambda: journal._writer.submit(TENANT, note("first")))
         assert engine.began.wait(30)
@@ -347,6 +367,75 @@ def test_where_no_thread_can_be_started_nothing_is_left_in_the_queue(
     journal._writer.enlist(TENANT, note("loop"), loop)
     loop.wait(1)
     assert [standing.run for standing in journal.tenant(TENANT).runs()] == ["loop", "thread"]
+    journal.close()
+
+
+def test_the_writers_thread_ends_with_a_journal_that_nobody_has_closed(engine: Slow) -> None:
+    journal = Journal.over(engine)
+    loop = Loop()
+    journal._writer.enlist(TENANT, note("loop"), loop)
+    loop.wait(1)
+    thread, known = journal._writer._thread, weakref.ref(journal)
+    assert thread is not None
+    assert thread.is_alive()
+    del journal
+    for _ in range(100):  # the thread may have been about to let go of it
+        gc.collect()
+        thread.join(0.05)
+        if not thread.is_alive():
+            break
+    assert not thread.is_alive()
+    assert known() is None
+
+
+def test_a_journal_that_nobody_knows_any_more_still_answers_what_it_was_asked(engine: Slow) -> None:
+    """A task that nobody but its loop knows, and the loop only weakly, would else vanish with the request it made."""
+    known = []
+    for number in range(20):
+        loop = Loop()
+        journal = Journal.over(Slow())
+        journal._writer.enlist(TENANT, note("first"), loop)
+        if number % 2:
+            loop.wait(1)
+            journal._writer.enlist(TENANT, note("second"), loop)
+        known.append(weakref.ref(journal))
+        del journal
+        gc.collect()
+        loop.wait(1 + number % 2)
+        assert [ticket.result()[0].seq for call in loop.calls for ticket in call] == [1, 1][: 1 + number % 2]
+    for _ in range(100):
+        gc.collect()
+        if not any(journal() for journal in known):
+            break
+        threading.Event().wait(0.05)
+    assert not any(journal() for journal in known)
+
+
+def test_a_signer_that_wants_to_end_its_thread_does_not_end_the_writers(clock: ManualClock) -> None:
+    """No signal comes to that thread: what is raised there is the host's own, and an answer like any other."""
+    key, loop = Ed25519Signer(bytes(32)), Loop()
+
+    class Device:
+        public_key = key.public_key
+        works = True
+
+        def sign(self, message: bytes) -> bytes:
+            if not self.works:
+                raise SystemExit("no device")
+            return key.sign(message)
+
+    device = Device()
+    journal = Journal.in_memory(signer=device, clock=clock)
+    device.works = False
+    ticket = journal._writer.enlist(TENANT, note("refused"), loop)
+    loop.wait(1)
+    with pytest.raises(SystemExit, match="no device"):
+        ticket.result()
+    device.works = True
+    ticket = journal._writer.enlist(TENANT, note("signed"), loop)
+    loop.wait(2)
+    assert ticket.result()[0].run == "signed"
+    assert journal.check().ok
     journal.close()
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from project import ROOT, tree_of
 
+pytestmark = pytest.mark.slow  # vectors and tests are the same for every interpreter
+
 PROSE = {"source", "body_source", "tree"}
 """Members that say where the values come from."""
 WHOLE_FOLDERS = {"merkle-probes": "tests/merkle/test_published_vectors.py"}

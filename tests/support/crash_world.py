@@ -12,7 +12,6 @@ from sealbook.journal import (
     Journal,
     Landed,
     LeasedRun,
-    RunSealed,
     Tenant,
     entries,
     reconcile,
@@ -99,8 +98,6 @@ def finish(acme: Tenant, world: World) -> None:
                 body(run, world)
         except InDoubt:
             continue
-        except RunSealed:
-            pass
         return
 
 

@@ -21,7 +21,7 @@ from sealbook.journal.running.leased import LeasedRun
 
 T = TypeVar("T")
 
-SECONDS_MAX = 20  # a test that waits longer for another thread has failed
+SECONDS_MAX = 60  # a test that waits longer for another thread has failed
 
 
 class Event(Protocol):

@@ -26,7 +26,7 @@ from sealbook.journal.engine import lmdb  # noqa: F401 - loaded before anybody i
 
 PLACES: Final = 4
 KILL_SECONDS: Final = (0.05, 0.6)  # between two of them
-PATIENCE: Final = 5  # times its seconds, for which a storm lasts that meets too little
+PATIENCE_SECONDS: Final = 300  # for which a storm lasts at most that meets too little
 LOOKS, LOOK_SECONDS = 1200, 0.1  # at a process that was told to stop
 
 
@@ -46,7 +46,7 @@ class Storm:
         tally = Tally(self._folder / LOG)
         begun = time.monotonic()
         while (lasted := time.monotonic() - begun) < seconds or (
-            tally.falls_short_of(least) and lasted < seconds * PATIENCE
+            tally.falls_short_of(least) and lasted < PATIENCE_SECONDS
         ):
             time.sleep(chance.uniform(*KILL_SECONDS))
             place = chance.randrange(PLACES)

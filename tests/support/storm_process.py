@@ -81,7 +81,7 @@ class Process:
 
     async def live(self, stop: int) -> None:
         """Until the other end of this pipe is closed."""
-        async with TrioJournal.open(self._folder / STORE, clock=self._clock) as journal:
+        async with TrioJournal.open(self._folder / STORE, clock=self._clock, lock_timeout=60) as journal:
             self._acme = journal.tenant(TENANT)
             async with trio.open_nursery() as nursery:
                 for work, tasks in ((self._execute, EXECUTING), (self._hold, HOLDING), (self._write, APPENDING)):

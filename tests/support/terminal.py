@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pty
 import select
@@ -20,6 +21,7 @@ class Terminal:
         kept = {name: value for name, value in os.environ.items() if name not in UNWANTED}
         environment = {**kept, "TERM": "xterm", "COLUMNS": "100", "LINES": "24", **env}
         self.received = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()  # a character may come in two parts
         self._child, self._descriptor = pty.fork()
         if self._child == 0:
             command = [sys.executable, "-P", "-m", "sealbook.cli", "-D", str(store), *args]
@@ -54,5 +56,5 @@ class Terminal:
             part = os.read(self._descriptor, 65536)
         except OSError:  # the terminal's other end is closed
             return False
-        self.received += part.decode()
+        self.received += self._decoder.decode(part)
         return bool(part)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-COMMAND_SECONDS_MAX = 60
+COMMAND_SECONDS_MAX = 300  # until a command is given up as hanging
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 HERE = "<<'END'"  # up to a line that says END, the lines that follow are the command's input

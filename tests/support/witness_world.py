@@ -28,6 +28,7 @@ LATTICE = Signer.from_seed(NAME, Algorithm.MLDSA44_COSIGNATURE, b"\x04" * 32)
 STRANGER = Signer.from_seed(ORIGIN, Algorithm.ED25519, b"\x09" * 32)
 SHARED_LEAVES = 5  # of a log and its fork
 LEAVES = 40
+PATIENCE_S = 60  # until a test is given up as hanging
 
 RECEIVED, DECIDED, COMMITTED, ANSWERED = MARKS = ("received", "decided", "committed", "answered")
 """How far a witness that is to be killed has got: requests are read; they are decided and not durable; they are durable
@@ -97,7 +98,7 @@ class Running:
     state: StateStore
 
     def __post_init__(self) -> None:
-        self._kept = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        self._kept = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
 
     def post(self, body: bytes, path: str = "/add-checkpoint") -> Got:
         return self.ask("POST", path, body)
@@ -142,11 +143,11 @@ def served(state: StateStore, log_file: LogFile, clock: Clock, **limits: float) 
     thread = threading.Thread(target=lambda: trio.run(main), name="witness")
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(PATIENCE_S)
         yield port
     finally:
         stopping[0]()
-        thread.join(20)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive(), "the server stops"
 
 

@@ -10,6 +10,7 @@ import pytest
 from sealbook.cli import exporting
 from sealbook.cli.importing import apply, jsonl, otlp
 from sealbook.cli.importing.strict import Damaged
+from sealbook.cli.rendering import members, objects
 from sealbook.cli.selection import Selection
 from sealbook.journal import EffectKey, Journal, Refused, entries
 
@@ -49,6 +50,15 @@ def test_what_was_exported_is_imported_under_new_hashes(source: Journal) -> None
     standing = tenant.standing("order/42")
     assert standing is not None and standing.sealed
     assert {each.result for each in apply.apply_all(tenant, jsonl.read(lines(source), "f"))} == {"unchanged"}
+
+
+def test_a_value_that_was_left_out_when_it_was_printed_is_refused_with_what_prints_it(source: Journal) -> None:
+    source.tenant("acme").append("long", [entries.note("x" * 9999)], epoch=1)
+    printed = "".join(
+        objects.text(members.of_json(record, (), everything=False)) + "\n" for record in source.tenant("acme").history()
+    )
+    with pytest.raises(Refused, match=r"data\.text: was left out when it was printed: `sealbook show -a"):
+        jsonl.read(printed.encode(), "f")
 
 
 def test_a_file_enters_whole_or_not_at_all(source: Journal) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -140,9 +141,30 @@ def test_a_witness_below_a_size_that_it_cosigned_is_an_alarm(log: GrowingLog, w1
     assert kind_of(ask(log, w1, size=9, cosigned=9).outcome) is AlarmKind.WENT_BACKWARDS
 
 
-def test_a_witness_of_a_fork_is_an_alarm(w1: Witness) -> None:
+@pytest.mark.parametrize("size", [9, SIZE])
+def test_a_witness_that_serves_another_root_under_our_signature_is_an_alarm_of_a_fork(w1: Witness, size: int) -> None:
+    log, fork = GrowingLog(), GrowingLog(forked=True)
+    w1.decide(log.request(0, size))
+    heard = ask(fork, w1, size=size)
+    assert kind_of(heard.outcome) is AlarmKind.FORKED
+    assert isinstance(heard.outcome, Alarm)
+    assert f"remembers another root at size {size}" in heard.outcome.evidence.reason
+    assert (heard.outcome.size, heard.size) == (size, size)
+
+
+def test_a_fork_is_told_by_what_we_signed_and_by_nothing_else(w1: Witness) -> None:
     log, fork = GrowingLog(), GrowingLog(forked=True)
     w1.decide(log.request(0, 9))
+    assert w1.state is not None
+    text, _, lines = w1.state.note.partition(b"\n\n")
+    w1.state = replace(w1.state, note=text + b"\n\n" + lines.split(b"\n", 1)[1])  # without our line
+    assert kind_of(ask(fork, w1, size=9).outcome) is AlarmKind.PROOF_REFUSED
+
+
+def test_a_witness_that_refuses_our_proof_and_serves_nothing_is_an_alarm(w1: Witness) -> None:
+    log, fork = GrowingLog(), GrowingLog(forked=True)
+    w1.decide(log.request(0, 9))
+    w1.serves = False
     heard = ask(fork, w1, size=9)
     assert kind_of(heard.outcome) is AlarmKind.PROOF_REFUSED
     assert isinstance(heard.outcome, Alarm)

@@ -7,13 +7,13 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from click.testing import CliRunner, Result
 from witness_world import served
 
 from sealbook.cli.main import cli
+from sealbook.cli.publishing import memory
+from sealbook.cli.publishing.memory import Memory
 from sealbook.cli.publishing.signing import LogSigner
 from sealbook.cli.witness.cosigner import Cosigner
 from sealbook.cli.witness.loglist import LogFile
@@ -138,17 +140,11 @@ def start(place: Place, tmp_path: Path) -> Iterator[Start]:
         yield run
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
-
-
 DEAD = Signer.from_seed("dead", Algorithm.ED25519_COSIGNATURE, b"\x55" * 32)
 
 
 def add_dead(place: Place, *more: str) -> None:
-    place.ok("witness", "add", "dead", str(DEAD.key), f"http://127.0.0.1:{free_port()}", *more)
+    place.ok("witness", "add", "dead", str(DEAD.key), "http://127.0.0.1:1", *more)  # where nobody listens
 
 
 # --- signing --------------------------------------------------------------------------------------------------------
@@ -215,6 +211,82 @@ def test_a_log_goes_on_from_what_its_keys_have_promised_last(place: Place) -> No
     assert "elsewhere: size 3 is published" in place.ok("--tenant", "default", "log", "publish")
     never = place.run(*adopt[:2], "log", "adopt", "--new-origin", "third", "--actor", "ada", "--keys", "none")
     assert never.exit_code == 2 and "no key in none has signed a checkpoint of elsewhere" in never.stderr
+
+
+def test_adoption_and_publishing_are_not_at_work_on_one_log_at_a_time(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.ok("--tenant", "default", "log", "publish", "--once")
+    yesterday = shutil.copytree(place.store, place.folder / "copy")
+    place.grow()
+    place.ok("--tenant", "default", "log", "publish", "--once")
+    adopt = ("-D", str(yesterday), "log", "adopt", "--new-origin", "elsewhere", "--actor", "ada")
+    with Memory(place.keys, BASE).held(), monkeypatch.context() as patched:
+        patched.setattr(memory, "Memory", partial(Memory, lock_timeout=0))
+        result = place.run(*adopt)
+        assert (result.exit_code, result.stdout) == (5, "")
+        assert "another process" in result.stderr
+    assert place.ok(*adopt).startswith("elsewhere: ")
+
+
+def test_the_first_signature_under_a_name_says_which_others_the_log_has_keys_for(place: Place) -> None:
+    place.ok("--origin", "other.example", "keys", "gen", "--log")
+    result = place.run("--tenant", "default", "log", "checkpoint", "--sign")
+    remark = f"sealbook: {BASE}: its first signature; the keys know tenant default as other.example too\n"
+    assert (result.exit_code, result.stderr) == (0, remark)
+    assert place.run("--tenant", "default", "log", "checkpoint", "--sign").stderr == ""
+    refused = place.run("--origin", "other.example", "--tenant", "default", "log", "publish")
+    assert (refused.exit_code, f"is not {BASE}, under which size 2 was signed" in refused.stderr) == (5, True)
+    published = place.run("--tenant", "acme", "log", "publish")
+    assert (
+        published.stderr
+        == f"sealbook: {BASE}/acme: its first signature; the keys know tenant acme as other.example/acme too\n"
+    )
+    status = place.run("--origin", "other.example", "--tenant", "default", "witness", "status")
+    assert status.stderr == f"sealbook: other.example: size 2 was signed as {BASE}: --origin before the verb names it\n"
+
+
+NOBODY_S = ("--tenant", "nobody")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("log", "head"),
+        ("log", "checkpoint"),
+        ("log", "checkpoint", "--sign"),
+        ("log", "consistency", "0"),
+        ("log", "publish"),
+        ("log", "tiles", "--to", "tiles"),
+        ("log", "serve", "--listen", "127.0.0.1:0"),
+        ("log", "adopt", "--new-origin", "elsewhere", "--actor", "ada"),
+        ("witness", "status"),
+        ("anchor", "--open"),
+    ],
+    ids=" ".join,
+)
+def test_the_log_of_a_tenant_that_is_not_there_is_not_found(place: Place, args: tuple[str, ...]) -> None:
+    place.ok(*NOBODY_S, "keys", "gen", "--log")
+    result = place.run(*NOBODY_S, *args)
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert result.stderr == "sealbook: no tenant 'nobody': `sealbook info` lists what there is\n"
+    with Journal.open(place.store, readonly=True) as journal:
+        assert journal.tenants() == ["acme", "default"]
+
+
+@pytest.mark.parametrize("args", [("log", "publish"), ("witness", "status")], ids=" ".join)
+def test_a_store_without_a_record_says_that_it_has_no_log(tmp_path: Path, args: tuple[str, ...]) -> None:
+    place = Place(tmp_path)
+    place.ok("init")
+    result = place.run(*args)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "sealbook: the store has no record yet, and so no log\n"
+
+
+def test_the_policy_and_the_keys_of_a_tenant_to_come_can_be_handed_out(place: Place) -> None:
+    place.ok(*NOBODY_S, "keys", "gen", "--log")
+    add_dead(place)
+    assert f"log {BASE}/nobody+" in place.ok(*NOBODY_S, "witness", "list", "-o", "tlog-policy")
 
 
 # --- publishing -----------------------------------------------------------------------------------------------------
@@ -324,7 +396,8 @@ def test_69_of_two_copies_that_went_on_differently_the_witness_cosigns_one(place
     assert f"{BASE}: size 3 is published, cosigned by w1" in place.ok("--tenant", "default", "log", "publish")
     assert copy.run("--tenant", "default", "log", "publish").exit_code == 3
     (charge,) = copy.status(code=3)["stopped"]["charges"]
-    assert charge["kind"] == "PROOF_REFUSED"
+    assert charge["kind"] == "FORKED"
+    assert "remembers another root at size 3" in charge["reason"]
     evidence = json.loads(Path(charge["evidence"]).read_text())
     notes = [b64decode(evidence[name]) for name in ("held", "served")]
     one, other = (open_checkpoint(note, origin=BASE, log_keys=place.log_keys()).checkpoint for note in notes)
@@ -430,7 +503,7 @@ def test_the_daemon_goes_on_publishing_until_it_is_told_to_stop(
             place.grow()
             assert process.stdout.readline() == f"{BASE}: size 3 is published, cosigned by w1\n"
             process.send_signal(number)
-            out, err = process.communicate(timeout=20)
+            out, err = process.communicate(timeout=120)
             assert (process.returncode, out, err) == (0, "", "")
         finally:
             process.kill()
@@ -467,13 +540,19 @@ def test_the_witnesses_are_listed(place: Place) -> None:
         (("log", "publish", "--once", "--every", "3s"), 2, "exclude each other"),
         (("log", "publish", "--every", "0s"), 2, "no duration"),
         (("log", "publish", "--every", "1.5h"), 2, "no duration"),
-        (("log", "publish", "--policy", "missing.txt"), 4, "missing.txt"),
+        (("log", "publish", "--policy", "missing.txt"), 2, "missing.txt"),
         (("witness", "submit"), 4, "no policy"),
         (("witness", "list"), 4, "no policy"),
-        (("witness", "status", "--policy", "missing.txt"), 4, "missing.txt"),
+        (("witness", "status", "--policy", "missing.txt"), 2, "missing.txt"),
         (("witness", "resolve"), 4, "no stop of publishing"),
-        (("witness", "add", "w", "nonsense", "https://w.example"), 5, "policy"),
-        (("witness", "add", "w", str(DEAD.key), "w.example"), 5, "URL"),
+        (
+            ("log", "tiles", "--to", "tiles"),
+            4,
+            "no published checkpoint of log 'example.com/log': `sealbook log publish`",
+        ),
+        (("log", "proof", "run-0-0", "-o", "tlog-proof"), 4, "`sealbook log publish` publishes one"),
+        (("witness", "add", "w", "nonsense", "https://w.example"), 2, "policy"),
+        (("witness", "add", "w", str(DEAD.key), "w.example"), 2, "URL"),
         (("witness", "add", "w", str(DEAD.key), "https://w.example", "--optional", "--quorum", "1"), 2, "exclude"),
     ],
 )
@@ -491,10 +570,51 @@ def test_without_the_http_client_it_says_what_brings_it(place: Place, monkeypatc
     place.grow()
     result = place.run("log", "publish")
     assert result.exit_code == 2
-    assert "httpx2 is not installed: `pip install 'sealbook[witness]'` brings it" in result.stderr
+    assert "httpx2 is not installed: `pip install '.[witness]'` in a checkout brings it" in result.stderr
     assert result.stderr.count("\n") == 1
 
 
 def test_a_note_that_is_printed_has_the_log_s_line_alone(place: Place) -> None:
     note = Note.parse(place.ok("log", "checkpoint", "--sign").encode())
     assert [line.name for line in note.lines] == [BASE]
+
+
+SECRET = "root:x:0:0:a line that is nobody's business\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("witness", "add", "w1", "KEY", "ftp://x"),
+        ("witness", "add", "w1", "garbage", "http://x"),
+        ("log", "publish", "--policy", "FILE"),
+        ("log", "checkpoint", "--sign", "--passphrase-file", "MISSING"),
+        ("log", "adopt", "--new-origin", "other", "--old-checkpoint", "FILE", "--policy", "FILE", "--actor", "ada"),
+        ("log", "monitor", "FILE", "--state", "STATE", "--policy", "FILE"),
+    ],
+)
+def test_what_is_wrong_on_the_command_line_is_exit_code_2_and_no_files_text_is_printed(
+    place: Place, words: tuple[str, ...]
+) -> None:
+    file = place.folder / "secret"
+    file.write_text(SECRET)
+    key = str(Signer.from_seed("w1", Algorithm.ED25519_COSIGNATURE, b"\1" * 32).key)
+    names = {"FILE": file, "MISSING": place.folder / "missing", "KEY": key, "STATE": place.folder / "x.db"}
+    result = place.run("--tenant", "default", *(str(names.get(word, word)) for word in words))
+    assert result.exit_code == 2, result.output
+    assert "nobody" not in result.output and "root:x" not in result.output
+    assert not (place.folder / "x.db").exists()
+
+
+def test_a_folder_of_keys_that_is_not_there_does_not_come_into_being_by_publishing(place: Place) -> None:
+    nowhere = place.folder / "nokeys"
+    assert place.run("log", "publish", "--keys", str(nowhere)).exit_code == 4
+    assert not nowhere.exists()
+
+
+def test_a_name_that_the_policy_has_is_told_as_such(place: Place) -> None:
+    key, other = (str(Signer.from_seed("w", Algorithm.ED25519_COSIGNATURE, bytes([n]) * 32).key) for n in (1, 2))
+    place.ok("witness", "add", "w1", key, "http://w1")
+    result = place.run("witness", "add", "w1", other, "http://w2")
+    assert result.exit_code == 5
+    assert "stands in" in result.stderr and "already" in result.stderr and "line" not in result.stderr

@@ -41,6 +41,7 @@ KILLS = 300
 KILLS_PER_PHASE_MIN = 15
 EVENTS_MAX = 30  # marks, requests, decisions and turns before a publisher is killed: about two turns
 AIMED_MAX = 3  # times that a publisher gets to the mark at which it is killed, where it is
+PATIENCE_S = 60  # until a publisher is given up as hanging
 HASHES_MAX = 8000  # a few milliseconds between the last event and the kill
 
 
@@ -130,14 +131,14 @@ class Place:
         reader.start()
         try:
             for _ in range(events):
-                assert self.happened.acquire(timeout=20), f"the publisher goes on: {life}"
+                assert self.happened.acquire(timeout=PATIENCE_S), f"the publisher goes on: {life}"
             for _ in range(chance.randrange(HASHES_MAX) if events else 0):
                 hashlib.sha256(b"").digest()
         finally:
             if events:
                 with suppress(ProcessLookupError):
                     os.kill(int(told), signal.SIGKILL)
-            reader.join(20)
+            reader.join(PATIENCE_S)
             assert not reader.is_alive(), life
         return life
 

@@ -107,7 +107,7 @@ def test_what_would_break_the_policy_changes_nothing(tmp_path: Path) -> None:
     for key, threshold in ((KEYS["w1"][0], None), ("no+key", None), (str(LOG.signer.key), None), (KEYS["w2"][0], "3")):
         with pytest.raises(PolicyRefused):
             add_witness(path, "w9", key, "https://w9.example", threshold=threshold, optional=False)
-    with pytest.raises(PolicyRefused):  # the name is taken
+    with pytest.raises(InvalidInput, match="already"):
         add_witness(path, "w1", KEYS["w2"][0], "https://w2.example", threshold=None, optional=False)
     assert path.read_bytes() == before
 

@@ -489,7 +489,7 @@ def test_a_fork_stops_publishing_although_the_quorum_is_met(world: World, tmp_pa
     turn(fork.publisher(w2), rules(policy(w2, quorum=1)))
     w2.log = world.trusted
     (evidence,) = stopped_by(world, w1, w2)
-    assert evidence["kind"] == "PROOF_REFUSED"
+    assert evidence["kind"] == "PROOF_REFUSED", "the other history is under another key"
     assert world.published() is None
     kept = world.tenant.signed_checkpoint()
     assert kept is not None

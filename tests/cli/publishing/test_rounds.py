@@ -8,14 +8,14 @@ import trio.testing
 from publishing_world import NOW, Witness, over, witness
 from witness_world import GrowingLog
 
-from sealbook.cli.publishing.client import Asked
+from sealbook.cli.publishing.client import SERVED_SECONDS_MAX, Asked, Transport
 from sealbook.cli.publishing.memory import Known
 from sealbook.cli.publishing.rounds import CONVERSATION_SECONDS_MAX, SURPLUS_SECONDS_MAX, Report, run_round
 from sealbook.journal import Corrupt
 from sealbook.merkle.note import Note
 from sealbook.merkle.tree import Reader
 from sealbook.merkle.witness import Answer
-from sealbook.merkle.witness_client import Cosigned, Unavailable
+from sealbook.merkle.witness_client import Alarm, AlarmKind, Cosigned, Unavailable
 
 
 def slow(found: Witness, seconds: float) -> Witness:
@@ -28,7 +28,11 @@ def slow(found: Witness, seconds: float) -> Witness:
 
 
 def run(
-    log: GrowingLog, *witnesses: Witness, quorum: int = 99, read: Reader | None = None
+    log: GrowingLog,
+    *witnesses: Witness,
+    quorum: int = 99,
+    read: Reader | None = None,
+    through: Transport | None = None,
 ) -> tuple[list[Report], float]:
     """The reports, and how long the round took."""
 
@@ -37,7 +41,7 @@ def run(
         reports = await run_round(
             Asked(Note.parse(log.note(12)), (log.signer.key,), read or log._read),
             [(each.address, Known(size=9)) for each in witnesses],
-            transport=over(witnesses),
+            transport=through or over(witnesses),
             clock=lambda: NOW,
             enough=lambda keys: len(keys) >= quorum,
         )
@@ -79,6 +83,23 @@ def test_once_the_quorum_is_met_the_others_have_a_little_longer(log: GrowingLog)
     reports, seconds = run(log, slow(w0, 1), slow(w1, 2), slow(w2, 2 + SURPLUS_SECONDS_MAX - 1), slow(w3, 25), quorum=2)
     assert [isinstance(report.heard.outcome, Cosigned) for report in reports] == [True, True, True, False]
     assert seconds == pytest.approx(2 + SURPLUS_SECONDS_MAX)
+
+
+def test_an_alarm_is_heard_although_the_witness_never_says_what_it_serves(log: GrowingLog) -> None:
+    w0, w1, w2 = made(log, 3)
+    w2.decide(log.request(9, 30))
+    answers = over([w0, w1, w2])
+
+    async def silent(url: str, body: bytes | None) -> Answer:
+        if body is None:
+            await trio.sleep_forever()
+        return await answers(url, body)
+
+    reports, seconds = run(log, w0, w1, slow(w2, SURPLUS_SECONDS_MAX - 1), quorum=2, through=silent)
+    outcome = reports[2].heard.outcome
+    assert isinstance(outcome, Alarm)
+    assert (outcome.kind, reports[2].heard.served) == (AlarmKind.AHEAD, b"")
+    assert seconds == pytest.approx(SURPLUS_SECONDS_MAX - 1 + SERVED_SECONDS_MAX)
 
 
 def test_a_store_that_cannot_prove_is_not_the_witness_s_fault(log: GrowingLog) -> None:

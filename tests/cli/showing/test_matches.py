@@ -45,7 +45,7 @@ def found(tenant: Tenant, *words: str) -> list[int]:
         (["RUN=b", "+", "KIND=Note"], [3, 4, 5]),
         (["RUN=b", "+", "RUN=a", "SEQ=1"], [1, 4, 5]),
         (["CASE=c"], [1]),
-        (["CASE="], []),
+        (["CASE=d"], []),
         (["EPOCH=2"], [4, 5]),
         (["ARRIVAL=2"], [2]),
         ([f"EFFECT={KEY.hex()}"], [2]),
@@ -72,6 +72,8 @@ def test_the_instant_and_the_hashes_of_a_record_match_it(tenant: Tenant) -> None
     assert record.signer is not None
     assert found(tenant, f"KEYID={record.signer.hex()}", "SEQ=2") == [2, 5]
     assert 2 in found(tenant, f"AT={fields.OF_RECORD['AT'](record)}")
+    assert found(tenant, f"HASH={record.hash.hex().upper()}") == [2]
+    assert 2 in found(tenant, f"AT={(fields.OF_RECORD['AT'](record) or '').replace('Z', '+00:00')}")
 
 
 @pytest.mark.parametrize(

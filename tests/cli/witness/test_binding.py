@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from witness_world import NAME, ORIGIN, GrowingLog
 
-from sealbook.cli.witness.binding import StateRefused, open_state, read_state
+from sealbook.cli.witness.binding import SERVING_LOCK, StateRefused, open_state, read_state, served_alone
 from sealbook.cli.witness.cosigner import Cosigner
 from sealbook.journal import Journal
 from sealbook.journal.errors import Corrupt, ReadOnly, StoreMissing, UnknownVersion, WrongFormat
-from sealbook.journal.keyring import Key, Keyring, Purpose
+from sealbook.journal.keyring import Key, KeyRefused, Keyring, Purpose
 
 
 @pytest.fixture
@@ -82,6 +82,43 @@ def test_after_a_loss_a_new_key_begins_anew_when_that_is_asked_for(tmp_path: Pat
     with pytest.raises(StateRefused, match="new-state"):
         open_state(tmp_path / "s", cosigner(ring))
     sign(tmp_path / "s", ring, 0, 1, anew=True)
+
+
+def test_of_two_states_that_one_key_begins_with_before_it_has_signed_one_cosigns_and_the_other_never(
+    tmp_path: Path, ring: Keyring, log: GrowingLog, fork: GrowingLog
+) -> None:
+    with open_state(tmp_path / "a", cosigner(ring)) as first, open_state(tmp_path / "b", cosigner(ring)) as last:
+        with pytest.raises(KeyRefused, match="signs out of another state"):
+            first.decide([log.submission(0, 3)])
+        assert not the_key(ring).signed
+        assert last.decide([fork.submission(0, 3)])[0].answer.status == 200
+        with pytest.raises(KeyRefused, match="signs out of another state"):
+            first.decide([log.submission(3, 4)])
+    with pytest.raises(KeyRefused, match="signs out of another state"):
+        open_state(tmp_path / "a", cosigner(ring))
+    open_state(tmp_path / "b", cosigner(ring)).close()
+
+
+def test_a_key_that_has_signed_returns_to_no_state_that_only_knew_it_once(
+    tmp_path: Path, ring: Keyring, sign: Sign
+) -> None:
+    sign(tmp_path / "a", ring, 0, 3)
+    ring.rotate(NAME, created=1)
+    open_state(tmp_path / "a", cosigner(ring)).close()  # it knows the new key by now
+    ring.finish_rotation(NAME)
+    sign(tmp_path / "b", ring, 0, 2, anew=True)
+    with pytest.raises(KeyRefused, match="signs out of another state"):
+        open_state(tmp_path / "a", cosigner(ring))
+    sign(tmp_path / "b", ring, 2, 3)
+
+
+def test_a_key_serves_in_one_process_at_a_time(tmp_path: Path, ring: Keyring) -> None:
+    elsewhere = Keyring(ring.folder)
+    refused = pytest.raises(KeyRefused, match="another `witness serve` runs with it")
+    with ring.serving(NAME), refused, elsewhere.serving(NAME):
+        raise AssertionError("both serve")
+    with elsewhere.serving(NAME):
+        pass
 
 
 def test_a_state_that_exists_is_not_begun_anew(tmp_path: Path, ring: Keyring) -> None:
@@ -158,6 +195,18 @@ def test_a_damaged_identity_is_damage_and_a_newer_one_is_not(tmp_path: Path, rin
     identity.write_bytes(text.replace(b"sealbook witness 1", b"sealbook witness 2"))
     with pytest.raises(UnknownVersion):
         open_state(tmp_path / "s", cosigner(ring))
+
+
+def test_a_state_is_served_by_one_at_a_time_and_read_by_others_beside_it(tmp_path: Path, ring: Keyring) -> None:
+    folder = tmp_path / "s"
+    open_state(folder, cosigner(ring)).close()
+    with served_alone(folder):
+        with pytest.raises(StateRefused, match="another `witness serve` runs on it"), served_alone(folder):
+            pass
+        with read_state(folder) as state:
+            assert list(state.states()) == []
+    with served_alone(folder):
+        assert (folder / SERVING_LOCK).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_state_is_read_and_its_logs_disabled_beside_a_server(

@@ -10,13 +10,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from witness_world import NAME, ORIGIN, Got, GrowingLog, asked
+from witness_world import NAME, ORIGIN, PATIENCE_S, Got, GrowingLog, asked
 
 from sealbook.cli.main import cli
 from sealbook.journal.keyring import Keyring, Purpose
@@ -30,8 +30,10 @@ class Witness:
 
     def args(self, *more: str) -> list[str]:
         keys, logs = self.folder / "keys", self.folder / "logs.txt"
-        where = ["--state", str(self.folder / "state"), "--keys", str(keys), "--logs", str(logs)]
-        return ["witness", "serve", *where, "--key", NAME, "--listen", "127.0.0.1:0", *more]
+        where = {"--state": str(self.folder / "state"), "--keys": str(keys), "--logs": str(logs)}
+        options = {**where, "--key": NAME, "--listen": "127.0.0.1:0"}
+        given = [word for name, value in options.items() if name not in more for word in (name, value)]
+        return ["witness", "serve", *given, *more]
 
     @contextmanager
     def process(self, *more: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
@@ -52,7 +54,7 @@ def environment() -> dict[str, str]:
 
 
 def posted(port: int, body: bytes) -> Got:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     try:
         return asked(connection, "POST", "/add-checkpoint", body)
     finally:
@@ -102,7 +104,7 @@ def test_a_witness_goes_on_after_a_restart_and_its_operator_looks_in(
         assert run("witness", "enable", ORIGIN, "--state", state).exit_code == 0
         assert run("witness", "enable", ORIGIN, "--state", state).exit_code == 4
         process.send_signal(signal.SIGTERM)
-        _, events = process.communicate(timeout=20)
+        _, events = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0
     assert {json.loads(line)["event"] for line in events.splitlines()} == {"witness.decided", "witness.evidence"}
     assert "127.0.0.1" not in events
@@ -110,8 +112,68 @@ def test_a_witness_goes_on_after_a_restart_and_its_operator_looks_in(
         assert posted(port, log.request(0, 9)).body == b"9\n"
         assert posted(port, log.request(9, 10)).status == 200
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0
+
+
+def test_a_second_server_of_one_state_is_refused_until_the_first_is_gone_however_it_ended(
+    witness: Witness, run: Run, log: GrowingLog
+) -> None:
+    with witness.process() as (process, port):
+        refused = run(*witness.args())
+        assert (refused.exit_code, refused.stdout) == (5, "")
+        assert "another `witness serve` runs with it" in refused.stderr
+        assert refused.stderr.count("\n") == 1
+        assert posted(port, log.request(0, 3)).status == 200
+        process.kill()
+        process.wait(PATIENCE_S)
+        with witness.process() as (_, again):
+            assert posted(again, log.request(3, 4)).status == 200
+
+
+def test_a_second_server_with_the_key_of_a_witness_that_never_signed_is_refused_on_any_state(
+    witness: Witness, run: Run, log: GrowingLog
+) -> None:
+    other = [str(witness.folder / "other") if word.endswith("/state") else word for word in witness.args()]
+    with witness.process() as (process, port):
+        refused = run(*other)
+        assert (refused.exit_code, refused.stdout) == (5, "")
+        assert "another `witness serve` runs with it" in refused.stderr
+        assert not (witness.folder / "other").exists()
+        assert posted(port, log.request(0, 3)).status == 200
+        process.kill()
+        process.wait(PATIENCE_S)
+    refused = run(*other)
+    assert (refused.exit_code, refused.stdout) == (5, "")
+    assert not (witness.folder / "other").exists()
+
+
+def test_of_servers_on_as_many_states_that_start_at_once_with_one_key_one_serves(witness: Witness) -> None:
+    pipe = subprocess.PIPE
+    with ExitStack() as stack:
+        started = []
+        for number in range(4):
+            words = [str(witness.folder / f"s{number}") if word.endswith("/state") else word for word in witness.args()]
+            command = [sys.executable, "-P", "-m", "sealbook.cli", *words]
+            process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment())
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            started.append(process)
+        told = []
+        for process in started:
+            assert process.stdout is not None
+            told.append(process.stdout.readline())
+        serving = [process for process, line in zip(started, told, strict=True) if line]
+        assert len(serving) == 1
+        assert [process.wait(PATIENCE_S) for process in started if process not in serving] == [5, 5, 5]
+        assert len(list(witness.folder.glob("s?"))) == 1
+
+
+def test_what_cannot_listen_leaves_no_state(witness: Witness, run: Run) -> None:
+    words = ["nosuch.invalid:8080" if word == "127.0.0.1:0" else word for word in witness.args()]
+    refused = run(*words)
+    assert refused.exit_code == 6, refused.stderr
+    assert not (witness.folder / "state").exists()
 
 
 def test_sighup_takes_the_list_anew(witness: Witness, log: GrowingLog, other: GrowingLog) -> None:
@@ -125,6 +187,28 @@ def test_sighup_takes_the_list_anew(witness: Witness, log: GrowingLog, other: Gr
         assert posted(port, other.request(0, 3)).status == 200
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_signal_that_comes_with_the_first_word_is_understood(witness: Witness, number: signal.Signals) -> None:
+    for _ in range(3):  # it was a race
+        with witness.process() as (process, _):
+            process.send_signal(number)
+            if number == signal.SIGHUP:
+                assert process.stderr is not None
+                assert json.loads(process.stderr.readline())["event"] == "witness.logs_taken"
+                process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == 0
+
+
+def test_a_witness_whose_word_nobody_reads_says_so_in_a_line(witness: Witness) -> None:
+    command = [sys.executable, "-P", "-m", "sealbook.cli", *witness.args()]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), timeout=PATIENCE_S, check=False
+        )
+    assert (ended.returncode, ended.stderr.count("\n")) == (6, 1)
+    assert "the output cannot be written" in ended.stderr
+
+
 def test_a_witness_without_its_state_refuses_to_start(witness: Witness, run: Run, log: GrowingLog) -> None:
     with witness.process() as (_, port):
         assert posted(port, log.request(0, 3)).status == 200
@@ -135,7 +219,7 @@ def test_a_witness_without_its_state_refuses_to_start(witness: Witness, run: Run
         assert "has signed" in refused.stderr
 
 
-def test_a_log_that_was_never_cosigned_is_named_as_such_when_it_is_disabled(
+def test_a_log_that_was_never_cosigned_may_be_mistyped_and_is_disabled_when_that_is_asked_for(
     witness: Witness, run: Run, log: GrowingLog
 ) -> None:
     state = str(witness.folder / "state")
@@ -144,16 +228,19 @@ def test_a_log_that_was_never_cosigned_is_named_as_such_when_it_is_disabled(
     known, mistyped = (run("witness", "disable", name, "--state", state) for name in (ORIGIN, f"{ORIGIN}s"))
     assert (known.exit_code, known.stderr) == (0, "")
     assert (mistyped.exit_code, mistyped.stderr) == (
-        0,
-        f"sealbook: {ORIGIN}s: no checkpoint of it was cosigned so far\n",
+        4,
+        f"sealbook: no cosigned checkpoint of '{ORIGIN}s': it may be mistyped; --unseen disables it all the same\n",
     )
+    assert run("witness", "enable", f"{ORIGIN}s", "--state", state).exit_code == 4, "nothing was disabled"
+    assert run("witness", "disable", "--unseen", f"{ORIGIN}s", "--state", state).exit_code == 0
+    assert run("witness", "enable", f"{ORIGIN}s", "--state", state).exit_code == 0
 
 
 def test_a_first_checkpoint_or_a_folder_that_is_not_there_is_said_in_a_line(witness: Witness, run: Run) -> None:
     pinned = witness.folder / "pinned"
     pinned.write_text("no checkpoint\n")
     refused = run(*witness.args("--initial", str(pinned)))
-    assert refused.exit_code == 5
+    assert refused.exit_code == 2
     assert str(pinned) in refused.stderr and len(refused.stderr.splitlines()) == 1
     args = [
         str(witness.folder / "nowhere" / "state") if arg == str(witness.folder / "state") else arg
@@ -168,10 +255,11 @@ def test_a_bad_list_and_a_bad_address_are_refused(witness: Witness, run: Run) ->
     assert run(*witness.args("--listen", "here")).exit_code == 2
     (witness.folder / "logs.txt").write_text("logs/v1\n")
     refused = run(*witness.args())
-    assert refused.exit_code == 5
+    assert refused.exit_code == 2
     assert "logs.txt line 1" in refused.stderr
     (witness.folder / "logs.txt").unlink()
-    assert run(*witness.args()).exit_code == 6
+    assert run(*witness.args()).exit_code == 2
+    assert not (witness.folder / "state").exists()
 
 
 def test_an_address_that_is_taken_is_said_in_one_line(witness: Witness, run: Run) -> None:
@@ -184,7 +272,9 @@ def test_an_address_that_is_taken_is_said_in_one_line(witness: Witness, run: Run
 
 
 def test_a_key_that_is_not_there_is_not_found(witness: Witness, run: Run) -> None:
-    assert run(*witness.args("--key", "nobody.example")).exit_code == 4
+    refused = run(*witness.args("--key", "nobody.example"))
+    assert refused.exit_code == 4
+    assert "no witness key 'nobody.example': `sealbook keys gen --witness NAME` makes one" in refused.stderr
 
 
 def test_the_extra_that_is_missing_is_named(witness: Witness, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,4 +284,4 @@ def test_the_extra_that_is_missing_is_named(witness: Witness, run: Run, monkeypa
     monkeypatch.setitem(sys.modules, "hypercorn.config", None)
     refused = run(*witness.args())
     assert refused.exit_code == 2
-    assert "pip install 'sealbook[serve]'" in refused.stderr
+    assert "pip install '.[serve]'" in refused.stderr

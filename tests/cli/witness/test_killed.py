@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 import witness_world
-from witness_world import LEAVES, MARKS, NAME, SHARED_LEAVES, GrowingLog, asked
+from witness_world import LEAVES, MARKS, NAME, PATIENCE_S, SHARED_LEAVES, GrowingLog, asked
 
 from sealbook.cli.witness.binding import read_state
 from sealbook.journal.keyring import Keyring, Purpose
@@ -89,7 +89,7 @@ class Client:
     unexpected: list[int] = field(default_factory=list)
 
     def run(self) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         old = 0
         try:
             while True:
@@ -144,13 +144,13 @@ def run_and_kill(
         for thread in threads:
             thread.start()
         for _ in range(requests):
-            assert sent.acquire(timeout=20)
+            assert sent.acquire(timeout=PATIENCE_S)
         for _ in range(chance.randrange(HASHES_MAX) if requests else 0):
             hashlib.sha256(b"").digest()
         if requests:
             os.kill(process, signal.SIGKILL)
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE_S)
             assert not thread.is_alive()
     return life
 

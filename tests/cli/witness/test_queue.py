@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 import trio
-from witness_world import GrowingLog
+from witness_world import PATIENCE_S, GrowingLog
 
 from sealbook.cli.witness import queue as queue_module
 from sealbook.cli.witness.queue import Queue
@@ -55,7 +55,7 @@ def growths(log: GrowingLog, count: int = ASKING) -> list[Submission]:
 
 
 def test_requests_that_are_arriving_share_one_commit(log: GrowingLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_module, "GATHERING_SECONDS_MAX", 20)
+    monkeypatch.setattr(queue_module, "GATHERING_SECONDS_MAX", PATIENCE_S)
     decide = Deciding()
     got = answered(decide, growths(log), steps=lambda number: 5 * number)
     assert decide.batches == [list(range(1, ASKING + 1))], "in the order in which they came to wait"
@@ -70,7 +70,7 @@ def test_nobody_waits_without_end_for_others_who_are_arriving(log: GrowingLog) -
         async with trio.open_nursery() as nursery:
             nursery.start_soon(queue.run)
             nursery.start_soon(busy)
-            with trio.fail_after(20):
+            with trio.fail_after(PATIENCE_S):
                 assert (await queue.answer(log.submission(0, 3))).status == 200
             nursery.cancel_scope.cancel()
 

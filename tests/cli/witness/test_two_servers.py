@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import witness_world
-from witness_world import NAME, Got, GrowingLog, asked
+from witness_world import NAME, PATIENCE_S, Got, GrowingLog, asked
 
 from sealbook.cli.witness.binding import read_state
 from sealbook.journal.keyring import Keyring, Purpose
@@ -45,7 +45,7 @@ def ports(tmp_path: Path, log: GrowingLog) -> Iterator[list[int]]:
 def test_of_12_growths_to_two_servers_at_once_one_is_200_and_eleven_are_409(
     ports: list[int], log: GrowingLog, fork: GrowingLog, tmp_path: Path
 ) -> None:
-    connections = [http.client.HTTPConnection("127.0.0.1", port, timeout=20) for port in ports * 6]
+    connections = [http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S) for port in ports * 6]
     assert asked(connections[0], "POST", "/add-checkpoint", log.request(0, 5)).status == 200
     assert asked(connections[1], "POST", "/add-checkpoint", log.request(0, 6)).body == b"5\n"
     barrier = threading.Barrier(len(connections))
@@ -53,14 +53,14 @@ def test_of_12_growths_to_two_servers_at_once_one_is_200_and_eleven_are_409(
 
     def ask(number: int) -> None:
         tree = (log, fork)[number % 3 == 0]
-        barrier.wait(20)
+        barrier.wait(PATIENCE_S)
         answers[number] = asked(connections[number], "POST", "/add-checkpoint", tree.request(5, 6 + number))
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(connections))]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE_S)
     for connection in connections:
         connection.close()
     assert sorted(got.status for got in answers.values()) == [200] + [409] * 11

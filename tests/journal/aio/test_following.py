@@ -139,7 +139,7 @@ WRITER = """
 import sys
 from sealbook.journal import Journal, entries
 
-with Journal.open(sys.argv[1]) as journal:
+with Journal.open(sys.argv[1], lock_timeout=60) as journal:
     for number in range(30):
         journal.tenant().append("a", [entries.note(str(number))], epoch=1)
 """

@@ -12,6 +12,7 @@ from run_faces import FACES, Face, Heart
 
 from sealbook.journal import EffectKey, Fenced, InDoubt, Journal, entries
 from sealbook.journal.aio import leased as awaited
+from sealbook.journal.aio.faces import AsyncTenant
 
 KEY = EffectKey("charge", "42")
 
@@ -59,6 +60,73 @@ def test_an_effect_whose_call_is_cancelled_is_left_in_doubt(loop: Loop, journal:
 
     with pytest.raises(InDoubt):
         loop.run(again)
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["done", "failed"])
+def test_what_became_of_an_effect_is_recorded_also_when_its_caller_was_cancelled_meanwhile(
+    loop: Loop, journal: Journal, fails: bool
+) -> None:
+    acme = journal.tenant("acme")
+    cancels: list[Callable[[], object]] = []
+    seen: list[Any] = []
+
+    def charge() -> int:
+        cancels[0]()
+        if fails:
+            raise ValueError("declined")
+        return 7
+
+    async def main() -> None:
+        async with loop.face(journal) as face, loop.tasks() as start:
+
+            async def body() -> None:
+                async with face.tenant("acme").leased("r", owner="w") as run:
+                    try:
+                        seen.append(await run.effect("charge", charge, key=KEY))
+                    except ValueError as error:
+                        seen.append(str(error))
+                    try:
+                        await loop.settle()
+                        seen.append("went on")
+                    except BaseException as error:
+                        seen.append(type(error))
+                        raise
+
+            cancels.append(start(body))
+
+    loop.run(main)
+    assert seen == ["declined" if fails else 7, loop.cancelled]
+    assert [record.kind for record in acme.read("r")] == ["EffectStarted", "EffectFailed" if fails else "EffectDone"]
+
+
+def test_a_block_that_is_cancelled_before_its_body_has_begun_gives_the_lease_back(
+    loop: Loop, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acme = journal.tenant("acme")
+    cancels: list[Callable[[], object]] = []
+    begun: list[str] = []
+    submit = AsyncTenant._submit
+
+    async def cancelling(tenant: AsyncTenant, request: Any) -> Any:
+        answer = await submit(tenant, request)
+        cancels[0]()
+        return answer
+
+    async def main() -> None:
+        async with loop.face(journal) as face, loop.tasks() as start:
+
+            async def body() -> None:
+                async with face.tenant("acme").leased("r", owner="w"):
+                    begun.append("body")
+
+            monkeypatch.setattr(AsyncTenant, "_submit", cancelling)
+            cancels.append(start(body))
+
+    loop.run(main)
+    assert begun == []
+    left = acme.lease("r")
+    assert left is not None
+    assert (left.epoch, left.owner) == (1, None)
 
 
 def test_a_body_that_waits_is_cancelled_when_its_lease_is_lost(loop: Loop, journal: Journal) -> None:

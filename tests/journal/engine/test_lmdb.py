@@ -439,6 +439,40 @@ def test_a_lock_file_that_was_replaced_stops_writing_until_the_store_is_opened_a
     assert [store.get(engine, key) for key in (b"before", b"k")] == [b"v", b"v"]
 
 
+@pytest.mark.parametrize("again", [True, False])
+def test_a_data_file_that_was_replaced_stops_writing_until_the_store_is_opened_again(store: Store, again: bool) -> None:
+    """Whoever puts an older copy in its place while the store is open would lose every write that follows."""
+    engine = store.create(tables=["t"])
+    store.put(engine, b"before")
+    copy = (store.folder / "data.mdb").read_bytes()
+    (store.folder / "data.mdb").unlink()
+    if again:
+        (store.folder / "data.mdb").write_bytes(copy)
+    for _ in range(2):
+        with pytest.raises(EngineFailed, match=r"data.mdb was replaced.*open the store again"):
+            store.put(engine, b"k")
+    assert store.get(engine, b"k") is None
+    engine.close()
+    if again:
+        engine = store.open()
+        store.put(engine, b"k")
+        assert [store.get(engine, key) for key in (b"before", b"k")] == [b"v", b"v"]
+
+
+def test_a_data_file_that_was_replaced_is_not_opened_under_a_store_that_is_open(store: Store) -> None:
+    """The storage fails, and LMDB has to be opened anew: what stands there now may be another store."""
+    engine = store.create(tables=["t"])
+    copy = (store.folder / "data.mdb").read_bytes()
+    (store.folder / "data.mdb").unlink()
+    (store.folder / "data.mdb").write_bytes(copy)
+    engine._stale = True
+    for _ in range(2):
+        with pytest.raises(EngineFailed, match=r"data.mdb was replaced.*open the store again"):
+            store.get(engine, b"k")
+    with pytest.raises(EngineFailed, match=r"data.mdb was replaced.*open the store again"):
+        store.put(engine, b"k")
+
+
 def test_a_lock_file_replaced_under_two_writers_loses_no_acknowledged_write(store: Store, start: Start) -> None:
     """Without the comparison both would write at once, and the rows of one would vanish without a word."""
     store.create(tables=["t"]).close()

@@ -190,6 +190,15 @@ def test_a_lock_file_that_was_replaced_is_heard_of(store: Store, heard: Heard) -
     assert event == {"event": "lock.replaced", "log_level": "error", "path": str(store.folder / "writer.lock")}
 
 
+def test_a_data_file_that_was_replaced_is_heard_of(store: Store, heard: Heard) -> None:
+    engine = store.create(tables=["t"])
+    (store.folder / "data.mdb").unlink()
+    with pytest.raises(EngineFailed):
+        store.put(engine, b"k")
+    [event] = told(heard)
+    assert event == {"event": "data.replaced", "log_level": "error", "path": str(store.folder / "data.mdb")}
+
+
 def test_places_of_readers_that_died_are_heard_of_when_they_are_freed(store: Store, start: Start, heard: Heard) -> None:
     engine = store.create(map_bytes_start=4 * MIB, tables=["t"])
     reader = start(READ)

@@ -175,7 +175,7 @@ def test_where_nothing_stands_there_is_no_store(store: Store) -> None:
 
 
 def test_a_store_is_not_made_under_a_folder_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(StoreMissing, match="none does not exist"):
+    with pytest.raises(EngineFailed, match="none does not exist"):
         LmdbEngine.create(tmp_path / "none" / "s", identity_text=b"x", store_value=b"x", clock=system_clock)
 
 

@@ -12,6 +12,7 @@ from sealbook.journal import (
     DidNotHappen,
     DuplicateEffect,
     EffectKey,
+    Fenced,
     InDoubt,
     InvalidEntry,
     InvalidInput,
@@ -24,6 +25,7 @@ from sealbook.journal import (
     entries,
     reconcile,
 )
+from sealbook.journal.testing import ManualClock
 
 KEY = EffectKey("charge", "42")
 
@@ -223,7 +225,7 @@ def test_a_check_that_cannot_tell_leaves_the_effect_in_doubt(
     die_in(face, acme, world, recovery=reconcile(check))
     with pytest.raises(InDoubt):
         again(face, acme, world, key=KEY, recovery=reconcile(check))
-    assert kinds(acme) == ["EffectStarted"]
+    assert kinds(acme) == ["EffectStarted", *(["Note"] if isinstance(answer, InDoubt) else [])]
     assert len(world.calls) == 1
 
 
@@ -351,7 +353,137 @@ def test_a_function_that_cannot_tell_leaves_its_effect_in_doubt(face: Face, acme
     with pytest.raises(InDoubt, match="timed out") as caught:
         face.run(program)
     assert (caught.value.run, caught.value.effect, caught.value.attempt) == ("r", KEY.hex(), 1)
+    assert kinds(acme) == ["EffectStarted", "Note"]
+
+
+def test_why_an_effect_is_in_doubt_is_recorded_once_and_told_again(face: Face, acme: Tenant) -> None:
+    def ask_the_bank() -> None:
+        raise InDoubt(reason="timed out")
+
+    for recovery in ("ask", "ask", reconcile(ask_the_bank)):
+        with pytest.raises(InDoubt) as caught:
+            face.run(partial(once, face, acme, ask_the_bank, recovery))
+        assert caught.value.reason == "timed out"
+        free(acme)
+    assert kinds(acme) == ["EffectStarted", "Note"]
+    note = acme.read("r")[1]
+    assert (note.effect, note.attempt, note.data) == (KEY, 1, {"text": "timed out"})
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"), [(None, ""), ("", ""), (503, "503"), ("\ud800", "\\ud800"), ("x" * 3000, "x" * 1999 + "…")]
+)
+def test_any_reason_for_a_doubt_is_told_as_text(face: Face, acme: Tenant, reason: Any, told: str) -> None:
+    def ask_the_bank() -> None:
+        raise InDoubt(reason=reason)
+
+    with pytest.raises(InDoubt) as caught:
+        face.run(partial(once, face, acme, ask_the_bank))
+    assert caught.value.reason == told
+    assert [record.data["text"] for record in acme.read("r")[1:]] == ([told] if told else [])
+
+
+async def once(face: Face, acme: Tenant, fn: Any, recovery: Any = "ask") -> Any:
+    async with face.leased(acme, "r") as run:
+        return await run.effect("charge", fn, key=KEY, recovery=recovery)
+
+
+def test_a_note_about_an_earlier_attempt_says_nothing_of_the_next_one(face: Face, acme: Tenant, world: World) -> None:
+    def ask_the_bank() -> None:
+        raise InDoubt(reason="timed out")
+
+    with pytest.raises(InDoubt):
+        face.run(partial(once, face, acme, ask_the_bank))
+    free(acme)
+    acme.append("r", [entries.effect_reconciled(KEY, disposition="did-not-happen")], epoch=2)
+    die_in(face, acme, world)
+    with pytest.raises(InDoubt) as caught:
+        again(face, acme, world, key=KEY)
+    assert (caught.value.attempt, caught.value.reason) == (2, "")
+
+
+def test_a_wait_is_not_ended_by_a_doubt(face: Face, acme: Tenant) -> None:
+    doubts = iter(("first", "second"))
+
+    def ask_the_bank() -> None:
+        raise InDoubt(reason=next(doubts))
+
+    async def program() -> Any:
+        async with face.leased(acme, "r") as run:
+            with pytest.raises(InDoubt):
+                await run.effect("charge", ask_the_bank, key=KEY, recovery=reconcile(ask_the_bank))
+            return await run.suspend(awaiting="a human")
+
+    assert face.run(program) is None
+    assert face.run(program) is None
+    assert kinds(acme) == ["EffectStarted", "Note", "RunSuspended", "Note"]
+    assert [wait.run for wait in acme.waiting()] == ["r"]
+
+
+def test_an_effect_in_doubt_is_told_to_the_host_and_the_error_names_what_a_human_does(
+    face: Face, acme: Tenant, world: World, heard: list[Any]
+) -> None:
+    die_in(face, acme, world)
+    with pytest.raises(InDoubt, match="sealbook reconcile"):
+        again(face, acme, world, key=KEY)
+    [event] = [event for event in heard if event["event"] == "effect.in_doubt"]
+    assert event == {"event": "effect.in_doubt", "log_level": "warning", "tenant": "acme", "run": "r", "attempt": 1}
+
+
+def test_a_function_that_is_stopped_because_the_lease_is_lost_leaves_its_effect_in_doubt(
+    face: Face, acme: Tenant, clock: ManualClock
+) -> None:
+    async def program() -> None:
+        async with face.leased(acme, "r") as run:
+
+            async def charge() -> None:
+                clock.advance(31)
+                await run.note("charged")
+
+            await run.effect("charge", charge, key=KEY)
+
+    with pytest.raises(Fenced):
+        face.run(program)
     assert kinds(acme) == ["EffectStarted"]
+    with pytest.raises(InDoubt):
+        face.run(program)
+
+
+def test_a_fence_that_is_not_this_runs_is_a_failure_like_any_other(face: Face, acme: Tenant) -> None:
+    def write_elsewhere() -> None:
+        acme.append("another", [entries.note("late")], epoch=7)
+
+    acme.acquire("another", owner="somebody", ttl=30)
+    with pytest.raises(Fenced):
+        face.run(partial(once, face, acme, write_elsewhere))
+    assert kinds(acme) == ["EffectStarted", "EffectFailed"]
+
+
+@pytest.mark.parametrize("declared", ["ask", "retry"])
+def test_a_recovery_that_the_start_does_not_declare_is_said_to_be_why(
+    face: Face, acme: Tenant, world: World, declared: str
+) -> None:
+    die_in(face, acme, world, recovery=declared)
+    with pytest.raises(InDoubt, match=f"its start declares '{declared}', not 'idempotent'"):
+        again(face, acme, world, key=KEY, recovery="idempotent")
+    assert kinds(acme) == ["EffectStarted"]
+
+
+def test_a_stop_iteration_of_a_function_is_the_error_that_it_is_in_a_generator(face: Face, acme: Tenant) -> None:
+    caught: list[BaseException] = []
+
+    async def program() -> None:
+        async with face.leased(acme, "r") as run:
+            try:
+                await run.effect("find", lambda: next(iter(())), key=KEY)
+            except RuntimeError as error:
+                caught.append(error)
+            await run.effect("go on", lambda: None)
+
+    face.run(program)
+    face.run(program)
+    assert [isinstance(error, RecordedFailure) for error in caught] == [False, True]
+    assert acme.read("r")[1].data["error"]["type"] == "RuntimeError"
 
 
 def test_a_result_that_cannot_be_recorded_leaves_the_effect_in_doubt_and_says_so(face: Face, acme: Tenant) -> None:
@@ -362,7 +494,8 @@ def test_a_result_that_cannot_be_recorded_leaves_the_effect_in_doubt_and_says_so
     with pytest.raises(InDoubt, match="its result cannot be recorded") as caught:
         face.run(program)
     assert isinstance(caught.value.__cause__, InvalidEntry)
-    assert kinds(acme) == ["EffectStarted"]
+    assert kinds(acme) == ["EffectStarted", "Note"]
+    assert acme.read("r")[1].data["text"] == caught.value.reason
 
 
 # --- arguments ------------------------------------------------------------------------------------------------------
@@ -539,6 +672,20 @@ def test_effects_side_by_side_are_replayed_in_any_order(face: Face, acme: Tenant
     assert acme.standing("r").records == count == 4 * 3 + 2  # type: ignore[union-attr]
 
 
+def test_an_argument_that_no_record_can_hold_is_told_with_its_effect_and_with_the_way_round(
+    face: Face, acme: Tenant, world: World
+) -> None:
+    advice = "functools.partial"
+    with pytest.raises(InvalidEntry, match=rf"^effect 'charge' args\[0\]: is builtin_function.*{advice}"):
+        again(face, acme, world, print, "hi")
+    free(acme)
+    again(face, acme, world, "hi", key=KEY)
+    with pytest.raises(InvalidEntry, match=rf"^effect 'charge' kwargs.file: is object.*{advice}"):
+        again(face, acme, world, "hi", key=KEY, file=object())
+    assert world.calls == [("hi",)]
+    assert kinds(acme) == ["EffectStarted", "EffectDone"]
+
+
 def test_a_run_is_not_concluded_while_an_effect_of_it_is_under_way(face: Face, acme: Tenant) -> None:
     """Its end could not be recorded any more, and it would be in doubt for good."""
     refusals: list[str] = []
@@ -558,3 +705,32 @@ def test_a_run_is_not_concluded_while_an_effect_of_it_is_under_way(face: Face, a
     face.run(program)
     assert len(refusals) == 1
     assert kinds(acme) == ["EffectStarted", "EffectDone", "RunConcluded"]
+
+
+def test_a_run_does_not_begin_to_wait_while_an_effect_of_it_is_under_way(face: Face, acme: Tenant) -> None:
+    """Its end would end the wait at once."""
+
+    async def program() -> None:
+        async with face.leased(acme, "r") as run:
+
+            async def charge() -> None:
+                with pytest.raises(InvalidInput, match="under way"):
+                    await run.suspend(awaiting="a human")
+
+            await run.effect("charge", charge, key=KEY)
+            await run.suspend(awaiting="a human")
+
+    face.run(program)
+    assert kinds(acme) == ["EffectStarted", "EffectDone", "RunSuspended"]
+    assert [wait.run for wait in acme.waiting()] == ["r"]
+
+
+def test_a_key_may_be_a_text_which_is_its_only_part(face: Face, acme: Tenant, world: World) -> None:
+    again(face, acme, world, key="order-42")
+    assert acme.effect("r", EffectKey("order-42")) is not None
+    assert again(face, acme, world, key=("order-42",)) == {"receipt": 1}
+
+
+def test_an_effect_that_its_place_names_is_found_by_people_too(face: Face, acme: Tenant, world: World) -> None:
+    again(face, acme, world)
+    assert acme.effect("r", EffectKey("position", "charge", "1")) is not None

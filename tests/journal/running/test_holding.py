@@ -107,17 +107,6 @@ def test_a_run_that_is_being_executed_is_refused_to_its_own_owner_too(face: Face
     assert len(acme.read("r")) == 1
 
 
-def test_a_sealed_run_is_refused_at_the_entry(face: Face, acme: Tenant) -> None:
-    acme.append("r", [entries.concluded("completed")], epoch=1, seal=True)
-
-    async def program() -> None:
-        async with face.leased(acme, "r"):
-            raise AssertionError
-
-    with pytest.raises(RunSealed):
-        face.run(program)
-
-
 @pytest.mark.parametrize(
     ("run", "options", "error"),
     [

@@ -11,10 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from project import ROOT
 
-from sealbook.journal import InvalidInput, Journal, LeasedRun, OpenedBeforeFork, RunSealed, Tenant, entries
+from sealbook.journal import (
+    EffectKey,
+    InvalidInput,
+    Journal,
+    Landed,
+    LeasedRun,
+    LeaseHeld,
+    OpenedBeforeFork,
+    Tenant,
+    reconcile,
+)
 from sealbook.journal.aio.leased import AsyncLeasedRun
 from sealbook.journal.running.rules import Rules
+
+KEY = EffectKey("charge", "42")
 
 
 def keepers() -> list[threading.Thread]:
@@ -41,8 +54,8 @@ def test_the_renewing_thread_ends_with_the_block_however_it_ends(
 
 
 def test_no_thread_is_started_for_a_run_that_is_refused(acme: Tenant) -> None:
-    acme.append("r", [entries.concluded("completed")], epoch=1, seal=True)
-    with pytest.raises(RunSealed), acme.leased("r", owner="w"):
+    acme.acquire("r", owner="another", ttl=30)
+    with pytest.raises(LeaseHeld), acme.leased("r", owner="w"):
         raise AssertionError
     assert keepers() == []
 
@@ -161,8 +174,52 @@ def test_a_block_is_entered_once(acme: Tenant) -> None:
     block = acme.leased("r", owner="w")
     with block:
         pass
-    with pytest.raises(RuntimeError), block:
+    with pytest.raises(InvalidInput, match="was entered already"), block:
         raise AssertionError
+    lease = acme.lease("r")
+    assert lease is not None
+    assert (lease.epoch, lease.owner) == (1, None)
+
+
+def test_a_coroutine_function_is_no_check_either(acme: Tenant) -> None:
+    async def check() -> Landed:
+        return Landed()
+
+    with pytest.raises(InvalidInput, match="is a coroutine function"), acme.leased("r", owner="w") as run:
+        run.effect("charge", lambda: None, key=KEY, recovery=reconcile(check))
+    assert acme.read("r") == []
+
+
+def test_a_function_that_returns_a_coroutine_has_done_nothing_and_has_failed(acme: Tenant) -> None:
+    async def charge() -> None:
+        raise AssertionError("nobody awaits it")
+
+    def begin() -> Any:
+        return charge()
+
+    with pytest.raises(InvalidInput, match="returned a coroutine"), acme.leased("r", owner="w") as run:
+        run.effect("charge", begin, key=KEY)
+    assert [record.kind for record in acme.read("r")] == ["EffectStarted", "EffectFailed"]
+
+
+def test_a_block_that_an_effect_outlives_keeps_its_lease(acme: Tenant) -> None:
+    """Who took over would find the effect in doubt, while it is being called."""
+    begun, go = threading.Event(), threading.Event()
+
+    def charge() -> None:
+        begun.set()
+        assert go.wait(30)
+
+    with acme.leased("r", owner="w") as run:
+        thread = threading.Thread(target=lambda: run.effect("charge", charge, key=KEY))
+        thread.start()
+        assert begun.wait(30)
+    lease = acme.lease("r")
+    go.set()
+    thread.join(30)
+    assert lease is not None
+    assert lease.owner == "w"
+    assert [record.kind for record in acme.read("r")] == ["EffectStarted", "EffectDone"]
 
 
 VERBS = ("effect", "note", "snapshot", "now", "random", "suspend", "resume", "conclude")
@@ -186,8 +243,10 @@ def public(face: type) -> list[str]:
     return sorted(name for name in vars(face) if not name.startswith("_"))
 
 
-def test_the_promise_is_that_of_the_design_word_by_word() -> None:
-    promise = " ".join((LeasedRun.effect.__doc__ or "").split())
+@pytest.mark.parametrize("page", ["README.md", "docs/running.md", None], ids=["readme", "manual", "docstring"])
+def test_the_promise_is_that_of_the_design_word_by_word(page: str | None) -> None:
+    told = LeasedRun.effect.__doc__ or "" if page is None else (ROOT / page).read_text(encoding="utf-8")
+    promise = " ".join(told.replace("**", "").split())
     assert (
         "We promise one recorded start per attempt, under the current epoch. We cannot recall a call already made by a "
         "process that lost its lease: `ask` calls at most once; `reconcile` at most once as far as the check can know; "
