@@ -1,26 +1,27 @@
 """Test the built wheel: install it in clean environments and run the suite there, on every Python this machine has.
 
-Each interpreter from 3.11 to 3.14 that really starts runs all but the tests marked `slow`. On the one that runs this
-file `make test` runs all of them: where there are others, that one runs here what meets an installation. The tests come
-from the checkout, the packages only from the wheel.
+The newest interpreter from 3.11 to 3.14 that really starts runs all but the tests marked `slow`. The one that runs this
+file is the one of `make test`, which runs all of them: where there are others, it runs here what meets an installation.
+Those between them run that and the library's tests. The tests come from the checkout, the packages only from the wheel.
 
 All of them side by side, since at any time some wait for a flush; what a suite prints is shown when it has ended.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ROOT / "build" / "wheel-venv"
-EVERYTHING = [ROOT / "tests"]
-INSTALLATION = [*sorted((ROOT / "tests").glob("test_*.py")), ROOT / "tests" / "cli" / "test_process.py"]
+TESTS = ROOT / "tests"
+EVERYTHING = [TESTS]
+INSTALLATION = [*sorted(TESTS.glob("test_*.py")), TESTS / "cli" / "test_process.py"]
+LIBRARY = [TESTS / "merkle", TESTS / "indexes", TESTS / "journal"]
 SUPPORTED = [(3, minor) for minor in range(11, 15)]
 Version = tuple[int, int]
 
@@ -30,11 +31,12 @@ def main(dist: Path) -> int:
     mine = sys.version_info[:2]
     others = {version: python for version in SUPPORTED if version != mine and (python := find(version))}
     pythons = {mine: Path(sys.executable), **others}
-    workers = math.ceil(((os.cpu_count() or 1) + 1) / len(pythons))
 
     def tested_on(version: Version) -> subprocess.CompletedProcess[str]:
         _environment(wheel, pythons[version], version)
-        return _suite(version, INSTALLATION if version == mine and others else EVERYTHING, workers)
+        if version == max(others, default=mine):
+            return _suite(version, ["--numprocesses=auto", "--dist=worksteal", *EVERYTHING])
+        return _suite(version, INSTALLATION if version == mine else [*INSTALLATION, *LIBRARY])
 
     with ThreadPoolExecutor(len(pythons)) as pool:
         for version, finished in zip(pythons, pool.map(tested_on, pythons), strict=True):
@@ -77,15 +79,11 @@ def _environment(wheel: Path, python: Path, version: Version) -> None:
     _quietly(sys.executable, "-m", "pip", "--python", _inside(version), "install", "--quiet", wheel, "--group", "test")
 
 
-def _suite(version: Version, tests: list[Path], workers: int) -> subprocess.CompletedProcess[str]:
+def _suite(version: Version, arguments: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
     # -P keeps the checkout off the module path; test_packaging.py asserts that the wheel is what it imported.
     outside = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONHOME"}}
     return subprocess.run(
-        [
-            *(_inside(version), "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow"),
-            *(f"--numprocesses={workers if workers > 1 else 0}", "--dist=worksteal"),
-            *tests,
-        ],
+        [_inside(version), "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *arguments],
         cwd=ROOT,
         env=outside | {"SEALBOOK_TEST_INSTALL": "wheel"},
         stdin=subprocess.DEVNULL,
