@@ -65,14 +65,18 @@ class Setup:
         default tenant of a new store is empty."""
         from sealbook.journal import NotFound
 
-        if self.tenant != DEFAULT_TENANT and journal.tenant(self.tenant).name not in journal.tenants():
+        names = journal.tenants()
+        if self.tenant != DEFAULT_TENANT and journal.tenant(self.tenant).name not in names:
             raise NotFound("tenant", self.tenant)
-        return self.new_tenant(journal)
+        return self._remarked(journal, names)
 
     def new_tenant(self, journal: Journal) -> Tenant:
         """The tenant, which may have no record. Where others have, that is remarked: --tenant may have been forgotten,
         or its name misspelt."""
-        tenant, names = journal.tenant(self.tenant), journal.tenants()
+        return self._remarked(journal, journal.tenants())
+
+    def _remarked(self, journal: Journal, names: Sequence[str]) -> Tenant:
+        tenant = journal.tenant(self.tenant)
         if names and self.tenant not in names:
             more = f" and {len(names) - TENANTS_TOLD} more" if len(names) > TENANTS_TOLD else ""
             self.remark(f"tenant {self.tenant} has no records; this store has: {', '.join(names[:TENANTS_TOLD])}{more}")

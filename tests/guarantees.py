@@ -2379,7 +2379,7 @@ GUARANTEES: list[Guarantee] = [
     Guarantee(
         promise="A writer whose data file was replaced commits nothing.",
         file="journal/engine/lmdb.py",
-        line="                )\n        self._refuse_replaced_data()",
+        line="                )\n        self.refuse_replaced()",
         mutation="                )",
         test=(
             "tests/journal/engine/test_lmdb.py::"
@@ -2389,7 +2389,7 @@ GUARANTEES: list[Guarantee] = [
     Guarantee(
         promise="No other data file is opened under a store that is open.",
         file="journal/engine/lmdb.py",
-        line="        self._refuse_replaced_data()\n        _refuse_unfit(data)",
+        line="        self.refuse_replaced()\n        _refuse_unfit(data)",
         mutation="        _refuse_unfit(data)",
         test=(
             "tests/journal/engine/test_lmdb.py::"
@@ -2731,7 +2731,7 @@ GUARANTEES: list[Guarantee] = [
     Guarantee(
         promise="A tenant that is named and has no record is not an empty one.",
         file="cli/setup.py",
-        line="if self.tenant != DEFAULT_TENANT and journal.tenant(self.tenant).name not in journal.tenants():",
+        line="if self.tenant != DEFAULT_TENANT and journal.tenant(self.tenant).name not in names:",
         mutation="if False:",
         test="tests/cli/test_show.py::test_an_exact_name_that_is_not_there_is_not_found",
     ),

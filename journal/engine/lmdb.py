@@ -220,7 +220,7 @@ class LmdbEngine:
     def _open_environment(self) -> None:
         """Examine the data file, then map it. A writer holds the writer's lock."""
         data = self._folder / store_folder.DATA
-        self._refuse_replaced_data()
+        self.refuse_replaced()
         _refuse_unfit(data)
         store_folder.allocate_lock_file(self._folder, LOCK_BYTES, readonly=self._readonly)
         try:
@@ -321,7 +321,12 @@ class LmdbEngine:
 
     def refuse_replaced(self) -> None:
         """Raise `EngineFailed` when another data file, or none, stands where this one was opened."""
-        self._refuse_replaced_data()
+        if self._data_identity not in (None, _identity(self._data_path)):
+            events.say("data.replaced", store=str(self._folder), path=self._data_path)
+            raise EngineFailed(
+                f"the data file {self._data_path} was replaced while the store was open, and what is read and written"
+                " now would not be in it: nothing was written, open the store again"
+            )
 
     def measures(self) -> dict[str, int]:
         """`map_bytes`: what the file may grow to before the map must; `used_bytes`: of the file, its free pages too."""
@@ -530,15 +535,7 @@ class LmdbEngine:
                     f"the lock file {path} was replaced while the store was open, another writer may be at work:"
                     " nothing was written, open the store again"
                 )
-        self._refuse_replaced_data()
-
-    def _refuse_replaced_data(self) -> None:
-        if self._data_identity not in (None, _identity(self._data_path)):
-            events.say("data.replaced", store=str(self._folder), path=self._data_path)
-            raise EngineFailed(
-                f"the data file {self._data_path} was replaced while the store was open, and what is read and written"
-                " now would not be in it: nothing was written, open the store again"
-            )
+        self.refuse_replaced()
 
     # --- what to do about trouble ---------------------------------------------------------------------------------
 
