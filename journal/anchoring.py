@@ -20,8 +20,9 @@ from sealbook.journal import seals, tables
 from sealbook.journal.engine.port import Place, Snapshot
 from sealbook.journal.errors import Corrupt, InvalidInput
 from sealbook.journal.ids import OPERATOR_RUN
-from sealbook.journal.overlay import Overlay, read_standing
+from sealbook.journal.overlay import Overlay
 from sealbook.journal.seals import InclusionProof
+from sealbook.journal.standings import read_standing
 from sealbook.journal.tables import BatchRow
 from sealbook.merkle import tree
 from sealbook.merkle.anchor_batch import InnerProof, batch_leaf, inner_proof

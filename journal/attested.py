@@ -7,8 +7,8 @@ from sealbook.journal import tables
 from sealbook.journal.audit import PAGE_ROWS, Audit, check_names
 from sealbook.journal.errors import Corrupt, Refused, UnknownVersion
 from sealbook.journal.ids import OPERATOR_RUN
-from sealbook.journal.overlay import read_standing
 from sealbook.journal.record import decode_record, decode_row
+from sealbook.journal.standings import read_standing
 from sealbook.merkle.entry import LeafEntry
 from sealbook.merkle.errors import Malformed
 

@@ -20,8 +20,8 @@ from sealbook.journal.findings import Finding, Findings
 from sealbook.journal.ids import OPERATOR_RUN, check_own_run, check_run, check_tenant
 from sealbook.journal.levels import NOTHING_BROUGHT, Trust
 from sealbook.journal.lookup import arrivals_of, record_place
-from sealbook.journal.overlay import read_standing
 from sealbook.journal.record import ED25519, Record, says_it_is, signed_message, signer_id
+from sealbook.journal.standings import read_standing
 from sealbook.journal.tables import LeaseRow
 from sealbook.merkle.entry import LeafEntry
 from sealbook.merkle.errors import Malformed

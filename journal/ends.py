@@ -15,8 +15,8 @@ from sealbook.journal.engine.port import Snapshot
 from sealbook.journal.errors import Corrupt, Refused
 from sealbook.journal.levels import Level
 from sealbook.journal.lookup import record_place
-from sealbook.journal.overlay import read_standing
 from sealbook.journal.record import decode_row, says_it_is
+from sealbook.journal.standings import read_standing
 from sealbook.journal.tables import TenantRow
 
 

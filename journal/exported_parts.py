@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from sealbook.indexes import case as case_index
 from sealbook.indexes.packing import text
-from sealbook.journal import anchoring, lookup, reading, seals, tables
+from sealbook.journal import anchoring, lookup, seals, tables
 from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.container import ContainerWriter
 from sealbook.journal.bundle.frames import Attested, Counts, KeptNote, Proof
@@ -26,6 +26,7 @@ from sealbook.journal.engine.port import Row
 from sealbook.journal.errors import Corrupt, NotFound, Refused
 from sealbook.journal.export_plan import Bound, Question
 from sealbook.journal.record import decode_row, encode_row, run_tag
+from sealbook.journal.standings import known_standing
 from sealbook.journal.tables import CheckpointRow
 from sealbook.merkle.entry import LeafEntry, LeafType
 from sealbook.merkle.errors import Malformed
@@ -353,7 +354,7 @@ class SelectedPart(Part):
 
     def _arrival_of(self, run: str, seq: int) -> int:
         with self._journal._snapshot() as snapshot:
-            standing = reading.known_standing(snapshot, self._tenant, run)
+            standing = known_standing(snapshot, self._tenant, run)
             return lookup.arrivals_between(snapshot.get_many, standing, seq, seq)[0]
 
     def _of_span(self) -> Iterator[str]:
@@ -379,7 +380,7 @@ class SelectedPart(Part):
         """Take the run's records up to the bound, and find out which of them its proof attests."""
         stated = self._bound.stated
         with self._journal._snapshot() as snapshot:
-            standing = reading.known_standing(snapshot, self._tenant, run)
+            standing = known_standing(snapshot, self._tenant, run)
             if standing.first_arrival > stated.records:
                 raise NotFound("run", run)
             for first in range(1, standing.records + 1, PAGE_ROWS):
@@ -397,7 +398,7 @@ class SelectedPart(Part):
         if _SELECTED.unpack(value)[0] != record.seq:
             return
         with self._journal._snapshot() as snapshot:
-            standing = reading.known_standing(snapshot, self._tenant, record.run)
+            standing = known_standing(snapshot, self._tenant, record.run)
             proof = anchoring.inclusion(snapshot, standing, self._bound.stated.size)
         assert proof is not None
         inner = b"" if proof.inner is None else proof.inner.encode()

@@ -13,13 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sealbook.journal import adoption, anchoring, publishing, reading, seals, tables
+from sealbook.journal import adoption, anchoring, publishing, seals, tables
 from sealbook.journal.engine.port import Place, Snapshot
 from sealbook.journal.errors import Corrupt, InvalidInput
 from sealbook.journal.ids import STORE_LOG
 from sealbook.journal.overlay import Overlay
 from sealbook.journal.record import tenant_tag
 from sealbook.journal.seals import InclusionProof
+from sealbook.journal.standings import known_standing
 from sealbook.journal.tables import TenantRow
 from sealbook.merkle import tree
 from sealbook.merkle.errors import Malformed
@@ -122,7 +123,7 @@ def newest(snapshot: Snapshot, tenant: str, size: int | None) -> tuple[int, Tena
 def inclusion(snapshot: Snapshot, lineage: bytes, tenant: str, run: str, size: int | None) -> HeadInclusion | None:
     """The proof of the run's highest leaf that the tenant's newest head covers, in the store log of `size` leaves."""
     size = _checked_size(snapshot, size)
-    standing = reading.known_standing(snapshot, tenant, run)
+    standing = known_standing(snapshot, tenant, run)
     found = newest(snapshot, tenant, size)
     if found is None:
         return None

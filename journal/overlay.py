@@ -10,13 +10,14 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from sealbook.indexes.registry import moves
-from sealbook.indexes.standing import Standing, pack, unpack
+from sealbook.indexes.standing import Standing, pack
 from sealbook.journal import tables
 from sealbook.journal.engine.port import Place, Row, Snapshot, Writes
 from sealbook.journal.errors import Corrupt
 from sealbook.journal.lookup import record_place
 from sealbook.journal.recent import NOTHING_KNOWN, Known
 from sealbook.journal.record import chain_hash, decode_row, names
+from sealbook.journal.standings import read_standing
 from sealbook.journal.tables import LeaseRow, TenantRow
 
 RunPlace = tuple[str, str]  # (tenant, run)
@@ -232,15 +233,3 @@ class Overlay:
         if place not in self._stored:
             self.fetch([place])
         return self._stored[place] is not None
-
-
-def read_standing(tenant: str, run: str, value: bytes | None) -> Standing | None:
-    """The standing that a state row holds; `Corrupt` when it holds none."""
-    if value is None:
-        return None
-    try:
-        return unpack(tenant, run, value)
-    except ValueError as error:
-        raise Corrupt(
-            f"the state row is damaged: {error}", run, None, tables.STATE, tables.run_key(tenant, run)
-        ) from error

@@ -16,12 +16,12 @@ from sealbook.indexes.registry import rows as index_rows
 from sealbook.indexes.standing import Standing
 from sealbook.journal import tables
 from sealbook.journal.engine.port import Moment, Place, Row, Snapshot
-from sealbook.journal.errors import Corrupt, InvalidCursor, InvalidName, NotFound
+from sealbook.journal.errors import Corrupt, InvalidCursor, InvalidName
 from sealbook.journal.ids import check_run
 from sealbook.journal.lease import remaining_ms
 from sealbook.journal.lookup import arrivals_between, arrivals_of, record_place
-from sealbook.journal.overlay import read_standing
 from sealbook.journal.record import GENESIS, Head, Record, Upcaster, read_record, says_it_is
+from sealbook.journal.standings import stored_standings, read_standing, stored_standing
 from sealbook.journal.tables import EffectRow, LeaseRow, TenantRow
 
 T = TypeVar("T")
@@ -121,7 +121,7 @@ def run_records(snapshot: Snapshot, upcaster: Upcaster, tenant: str, run: str, s
 def records_at(snapshot: Snapshot, upcaster: Upcaster, tenant: str, places: Sequence[tuple[str, int]]) -> list[Record]:
     """The records at these (run, seq); `Corrupt` for one that is missing, since something names it."""
     runs = list(dict.fromkeys(run for run, _ in places))
-    found = dict(zip(runs, _stored_standings(snapshot, tenant, runs), strict=True))
+    found = dict(zip(runs, stored_standings(snapshot, tenant, runs), strict=True))
     arrivals = arrivals_of(snapshot.get_many, found, places)
     values = snapshot.get_many([record_place(tenant, arrival) for arrival in arrivals])
     return [
@@ -176,24 +176,6 @@ def _whose(snapshot: Snapshot, tenant: str, arrival: int, value: bytes) -> tuple
 
 
 # --- standings ----------------------------------------------------------------------------------------------------
-
-
-def stored_standing(snapshot: Snapshot, tenant: str, run: str) -> Standing | None:
-    """The run's standing from its state row alone."""
-    return read_standing(tenant, run, snapshot.get_many([(tables.STATE, tables.run_key(tenant, run))])[0])
-
-
-def _stored_standings(snapshot: Snapshot, tenant: str, runs: Sequence[str]) -> list[Standing | None]:
-    states = snapshot.get_many([(tables.STATE, tables.run_key(tenant, run)) for run in runs])
-    return [read_standing(tenant, run, state) for run, state in zip(runs, states, strict=True)]
-
-
-def known_standing(snapshot: Snapshot, tenant: str, run: str) -> Standing:
-    """The same; `NotFound` for a run without records."""
-    standing = stored_standing(snapshot, tenant, run)
-    if standing is None:
-        raise NotFound("run", run)
-    return standing
 
 
 def standings(snapshot: Snapshot, tenant: str, runs: Sequence[str]) -> list[Standing | None]:

@@ -17,10 +17,10 @@ from sealbook.journal.audit import Audit
 from sealbook.journal.engine.port import Row
 from sealbook.journal.errors import Corrupt
 from sealbook.journal.findings import Finding
-from sealbook.journal.overlay import read_standing
 from sealbook.journal.rebatch import Batched, BatchEntry
 from sealbook.journal.rechain import Chain
 from sealbook.journal.retrace import SEARCHES_MAX, Trace
+from sealbook.journal.standings import read_standing
 from sealbook.journal.tables import EffectRow, LeaseRow
 from sealbook.merkle.entry import LeafEntry, LeafType
 from sealbook.merkle.errors import Malformed

@@ -26,8 +26,8 @@ from sealbook.journal import tables, values
 from sealbook.journal.engine.port import Moment, Place, Row, Snapshot, Work, Writes
 from sealbook.journal.errors import Busy, Corrupt, InvalidName, SealbookError
 from sealbook.journal.ids import check_case, check_run, check_tenant
-from sealbook.journal.overlay import read_standing
 from sealbook.journal.record import chain_hash, decode_row
+from sealbook.journal.standings import read_standing
 from sealbook.journal.tables import INDEX_VERSION, NO_REBUILD, StoreRow
 
 Progress = Callable[[int, int], None]  # (rows read, rows to read)

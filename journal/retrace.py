@@ -17,8 +17,8 @@ from sealbook.journal.audit import Audit, check_names
 from sealbook.journal.engine.port import Row
 from sealbook.journal.errors import Corrupt, Refused, UnknownVersion
 from sealbook.journal.lookup import BLOCK_BYTES, block_place, record_place
-from sealbook.journal.overlay import read_standing
 from sealbook.journal.record import chain_hash, decode_record, decode_row, names, says_it_is
+from sealbook.journal.standings import read_standing
 from sealbook.journal.tables import TenantRow
 
 Found = tuple[int, int, bytes | None]  # seq, arrival and row of a record; no row where the lookup leads to none

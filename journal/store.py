@@ -54,6 +54,7 @@ from sealbook.journal.pulse import Pulse
 from sealbook.journal.reading import Abandoned, Effect, Page, Part, Waiting
 from sealbook.journal.record import Head, IdentityUpcaster, Record, Signer, Upcaster, check_signer
 from sealbook.journal.seals import InclusionProof, Leaf
+from sealbook.journal.standings import known_standing
 from sealbook.journal.statistics import Statistics
 from sealbook.journal.sweep import Range, Swept, swept
 from sealbook.journal.tables import LeaseRow, StoreRow
@@ -721,7 +722,7 @@ class Tenant(Log):
         ids.check_run(run)
         size = None if size is None else ids.check_size("size", size)
         with self._reading() as snapshot:
-            standing = reading.known_standing(snapshot, self.name, run)
+            standing = known_standing(snapshot, self.name, run)
             return anchoring.inclusion(snapshot, standing, size)
 
     def log_positions(self, runs: Sequence[str]) -> list[int | None]:

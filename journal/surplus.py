@@ -14,10 +14,10 @@ from sealbook.journal import ids, tables
 from sealbook.journal.audit import Audit, check_names
 from sealbook.journal.errors import Corrupt, NotFound, Refused, SealbookError
 from sealbook.journal.ids import OPERATOR_RUN
-from sealbook.journal.overlay import read_standing
 from sealbook.journal.record import Record, read_record
 from sealbook.journal.reheads import head_stands
 from sealbook.journal.requests import read_members
+from sealbook.journal.standings import read_standing
 
 
 class Surplus:

@@ -213,7 +213,7 @@ NO_GENESIS = "the record begins its run's chain, and yet follows another one"
 def owners(audit: Audit, tenant: str, arrivals: set[int]) -> dict[int, tuple[str | None, int | None]]:
     """The run and seq of the records with these arrivals, as the lookup has them: two tables are walked for it."""
     from sealbook.indexes.standing import BLOCK_RECORDS
-    from sealbook.journal.overlay import read_standing
+    from sealbook.journal.standings import read_standing
 
     found: dict[int, tuple[str | None, int | None]] = {}
 
