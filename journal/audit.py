@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sealbook.indexes.packing import u64
 from sealbook.indexes.standing import Standing
 from sealbook.journal import adoption, restored, tables
-from sealbook.journal.batch import Setting, cancellation_of
+from sealbook.journal.batch import cancellation_of
 from sealbook.journal.engine.port import Place, Row, Snapshot
 from sealbook.journal.errors import Corrupt, InvalidInput, Refused
 from sealbook.journal.findings import Finding, Findings
@@ -21,6 +21,7 @@ from sealbook.journal.ids import OPERATOR_RUN, check_own_run, check_run, check_t
 from sealbook.journal.levels import NOTHING_BROUGHT, Trust
 from sealbook.journal.lookup import arrivals_of, record_place
 from sealbook.journal.record import ED25519, Record, says_it_is, signed_message, signer_id
+from sealbook.journal.setting import Setting
 from sealbook.journal.standings import read_standing
 from sealbook.journal.tables import LeaseRow
 from sealbook.merkle.entry import LeafEntry

@@ -34,7 +34,6 @@ from sealbook.journal.errors import (
     RunSealed,
     UnknownVersion,
 )
-from sealbook.journal.identity import Identity
 from sealbook.journal.ids import OPERATOR_RUN, RESTORATION
 from sealbook.journal.lease import Lease
 from sealbook.journal.lookup import arrivals_of, block_of, block_place, record_place
@@ -46,8 +45,6 @@ from sealbook.journal.record import (
     Head,
     Record,
     Row,
-    Signer,
-    Upcaster,
     chain_hash,
     encode_body,
     encode_row,
@@ -58,6 +55,7 @@ from sealbook.journal.record import (
 )
 from sealbook.journal.requests import EFFECT_KINDS, Prepared
 from sealbook.journal.seals import Leaf, add_leaf, leaf_of, leaf_place
+from sealbook.journal.setting import Setting
 from sealbook.journal.tables import EffectRow, LeaseRow, StoreRow, TenantRow
 
 Batch = Sequence[tuple[str, ask.Request]]  # (tenant, request)
@@ -94,15 +92,6 @@ class CancelAnswer:
     status: str
     cancellation: Cancellation | None
     outcome: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What an open journal brings to every decision: who the store is, who signs, how records are lifted."""
-
-    identity: Identity
-    signer: Signer | None
-    upcaster: Upcaster
 
 
 def decide(batch: Batch, snapshot: Snapshot, moment: Moment, setting: Setting) -> tuple[Writes, list[Any]]:

@@ -14,7 +14,7 @@ from sealbook.journal import adoption, anchoring, ids, publishing, restored, sea
 from sealbook.journal import lease as leases
 from sealbook.journal import requests as ask
 from sealbook.journal.admission import check_open, check_place
-from sealbook.journal.batch import Rules, Setting, cancellation_of
+from sealbook.journal.batch import Rules, cancellation_of
 from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.faults import CONTENT, Damaged, Fault
 from sealbook.journal.bundle.frames import Attested, KeptNote, TenantPart
@@ -32,6 +32,7 @@ from sealbook.journal.record import (
 )
 from sealbook.journal.requests import EFFECT_KINDS, KeepCheckpoint, Prepared
 from sealbook.journal.restored import Restoration
+from sealbook.journal.setting import Setting
 from sealbook.journal.tables import BatchRow, CheckpointState
 from sealbook.merkle import tree
 from sealbook.merkle.entry import LeafType

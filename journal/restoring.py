@@ -29,7 +29,6 @@ from typing import Any, BinaryIO
 from sealbook.indexes.packing import text
 from sealbook.journal import adoption, ids, restored, tables
 from sealbook.journal import lease as leases
-from sealbook.journal.batch import Setting
 from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.faults import name_of, named
 from sealbook.journal.bundle.frames import Counts, Header, TenantPart
@@ -47,6 +46,7 @@ from sealbook.journal.record import (
 from sealbook.journal.record import Signer as RecordSigner
 from sealbook.journal.replaying import Act, Step
 from sealbook.journal.restored import Restoration
+from sealbook.journal.setting import Setting
 from sealbook.journal.tables import LeaseRow
 
 ITEMS_MAX = 1000  # in one transaction, and

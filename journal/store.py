@@ -22,14 +22,7 @@ from sealbook.journal import requests as ask
 from sealbook.journal.adoption import AdoptedLog
 from sealbook.journal.anchoring import AnchorBatch
 from sealbook.journal.audit import Audit
-from sealbook.journal.batch import (
-    Appended,
-    CancelAnswer,
-    Cancellation,
-    Setting,
-    cancellation_of,
-    read_holder,
-)
+from sealbook.journal.batch import Appended, CancelAnswer, Cancellation, cancellation_of, read_holder
 from sealbook.journal.check import Asked, CheckReport
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.memory import MemoryEngine
@@ -54,6 +47,7 @@ from sealbook.journal.pulse import Pulse
 from sealbook.journal.reading import Abandoned, Effect, Page, Part, Waiting
 from sealbook.journal.record import Head, IdentityUpcaster, Record, Signer, Upcaster, check_signer
 from sealbook.journal.seals import InclusionProof, Leaf
+from sealbook.journal.setting import Setting
 from sealbook.journal.standings import known_standing
 from sealbook.journal.statistics import Statistics
 from sealbook.journal.sweep import Range, Swept, swept

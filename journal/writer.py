@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol
 
 from sealbook.journal import events
 from sealbook.journal import requests as ask
-from sealbook.journal.batch import Setting, decide_over
+from sealbook.journal.batch import decide_over
 from sealbook.journal.engine.port import DURABLE, NOT_WRITTEN, STAGES, UNDECIDED, Moment, Snapshot, Work, Writes
 from sealbook.journal.errors import (
     Busy,
@@ -38,6 +38,7 @@ from sealbook.journal.errors import (
 from sealbook.journal.overlay import Overlay
 from sealbook.journal.pulse import Bell
 from sealbook.journal.recent import Recent
+from sealbook.journal.setting import Setting
 from sealbook.journal.statistics import Statistics
 
 ENTRIES_MAX: Final = 1000  # in one transaction

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from sealbook.journal import EffectKey, Fenced, IdentityUpcaster, Refused, SealbookError, entries, requests, tables
-from sealbook.journal.batch import Setting, decide
+from sealbook.journal.batch import decide
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Writes
 from sealbook.journal.identity import Identity
+from sealbook.journal.setting import Setting
 from sealbook.journal.testing import ManualClock, all_rows
 
 IDENTITY = Identity(bytes(16), bytes(16), bytes(32), 1, 0)

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from sealbook.journal import EffectKey, IdentityUpcaster, SealbookError, entries, recent, requests, tables
-from sealbook.journal.batch import Appended, Setting, decide
+from sealbook.journal.batch import Appended, decide
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Writes
 from sealbook.journal.identity import Identity
 from sealbook.journal.ids import STORE_LOG
 from sealbook.journal.record import GENESIS, Ed25519Signer, Head
+from sealbook.journal.setting import Setting
 from sealbook.journal.statistics import Statistics
 from sealbook.journal.testing import ManualClock, all_rows
 from sealbook.journal.writer import Ticket, Writer

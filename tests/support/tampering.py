@@ -9,7 +9,6 @@ from typing import Any
 
 from sealbook.indexes.standing import unpack
 from sealbook.journal import Journal, SealbookError, entries, tables
-from sealbook.journal.batch import Setting
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Engine, Place, Writes
 from sealbook.journal.entries import EffectKey
@@ -24,6 +23,7 @@ from sealbook.journal.record import (
     encode_row,
 )
 from sealbook.journal.requests import prepare_trusted
+from sealbook.journal.setting import Setting
 from sealbook.journal.testing import ManualClock, record_rows
 from sealbook.merkle import tree
 from sealbook.merkle.checkpoint import Checkpoint
