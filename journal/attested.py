@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from sealbook.indexes.standing import Standing
 from sealbook.journal import tables
-from sealbook.journal.audit import PAGE_ROWS, Audit, check_names
+from sealbook.journal.audit import PAGE_ROWS, Audit
 from sealbook.journal.errors import Corrupt, Refused, UnknownVersion
 from sealbook.journal.ids import OPERATOR_RUN
 from sealbook.journal.record import decode_record, decode_row
 from sealbook.journal.standings import read_standing
+from sealbook.journal.tables import check_names
 from sealbook.merkle.entry import LeafEntry
 from sealbook.merkle.errors import Malformed
 

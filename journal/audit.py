@@ -17,16 +17,14 @@ from sealbook.journal.batch import cancellation_of
 from sealbook.journal.engine.port import Place, Row, Snapshot
 from sealbook.journal.errors import Corrupt, InvalidInput, Refused
 from sealbook.journal.findings import Finding, Findings
-from sealbook.journal.ids import OPERATOR_RUN, check_own_run, check_run, check_tenant
+from sealbook.journal.ids import OPERATOR_RUN, check_own_run
 from sealbook.journal.levels import NOTHING_BROUGHT, Trust
 from sealbook.journal.lookup import arrivals_of, record_place
-from sealbook.journal.record import ED25519, Record, says_it_is, signed_message, signer_id
+from sealbook.journal.record import Record, says_it_is, signed_message
 from sealbook.journal.setting import Setting
 from sealbook.journal.standings import read_standing
-from sealbook.journal.tables import LeaseRow
+from sealbook.journal.tables import LeaseRow, signer_fault
 from sealbook.merkle.entry import LeafEntry
-from sealbook.merkle.errors import Malformed
-from sealbook.merkle.keys import Algorithm, VerifierKey
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -280,20 +278,3 @@ class Signers:
         what = f"{fault}: the signatures of its records cannot be checked"
         self._audit.found(what, tenant=record.tenant, run=record.run, seq=record.seq, place=place)
         return None
-
-
-def signer_fault(key: bytes, value: bytes) -> str | None:
-    """Why this is no row of table `signers`, or None."""
-    if len(value) != 33 or value[0] != ED25519:
-        return "the row is no Ed25519 key"
-    try:
-        VerifierKey("signer", Algorithm.ED25519, value[1:])
-    except Malformed:
-        return "the row's key is none, or one of small order"
-    return None if key == signer_id(value[1:]) else "the row's key is not the name of its public key"
-
-
-def check_names(tenant: str, run: str) -> None:
-    """Refuse what no writer could have named: keys made of such names might be longer than an engine takes."""
-    check_tenant(tenant)
-    check_run(run)

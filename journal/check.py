@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from sealbook.indexes.registry import INDEX_TABLES
 from sealbook.journal import tables
-from sealbook.journal.audit import PAGE_ROWS, Audit, check_names, signer_fault
+from sealbook.journal.audit import PAGE_ROWS, Audit
 from sealbook.journal.engine.port import Row, Snapshot
 from sealbook.journal.errors import Corrupt, NotFound, Refused
 from sealbook.journal.findings import CheckReport, Finding
@@ -30,7 +30,7 @@ from sealbook.journal.relog import Logs, check_inclusion
 from sealbook.journal.retrace import name_strays, suspects
 from sealbook.journal.setting import Setting
 from sealbook.journal.surplus import Surplus
-from sealbook.journal.tables import StoreRow, TenantRow
+from sealbook.journal.tables import StoreRow, TenantRow, check_names, signer_fault
 
 __all__ = ["CheckReport", "Finding", "check_run", "check_store"]
 

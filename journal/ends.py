@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from sealbook.indexes.packing import read_u64, text
 from sealbook.indexes.standing import Standing
 from sealbook.journal import ids, tables
-from sealbook.journal.audit import PAGE_ROWS, Audit, check_names
+from sealbook.journal.audit import PAGE_ROWS, Audit
 from sealbook.journal.engine.port import Snapshot
 from sealbook.journal.errors import Corrupt, Refused
 from sealbook.journal.levels import Level
 from sealbook.journal.lookup import record_place
 from sealbook.journal.record import decode_row, says_it_is
 from sealbook.journal.standings import read_standing
-from sealbook.journal.tables import TenantRow
+from sealbook.journal.tables import TenantRow, check_names
 
 
 def tenants_of(snapshot: Snapshot) -> Iterator[str]:

@@ -14,10 +14,10 @@ from itertools import groupby
 from sealbook.indexes.packing import read_u64
 from sealbook.journal import ids, tables
 from sealbook.journal.anchoring import batch_path
-from sealbook.journal.audit import Audit, check_names
+from sealbook.journal.audit import Audit
 from sealbook.journal.engine.port import Place, Row
 from sealbook.journal.errors import Corrupt, Refused
-from sealbook.journal.tables import BatchRow
+from sealbook.journal.tables import BatchRow, check_names
 from sealbook.merkle import tree
 from sealbook.merkle.anchor_batch import batch_leaf
 from sealbook.merkle.entry import LeafEntry, LeafType

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from sealbook.journal import ids, seals, tables
-from sealbook.journal.audit import Audit, check_names
+from sealbook.journal.audit import Audit
 from sealbook.journal.engine.port import Place
 from sealbook.journal.errors import Corrupt, Refused
 from sealbook.journal.rebatch import BatchEntry, check_newest
 from sealbook.journal.standings import read_standing
+from sealbook.journal.tables import check_names
 from sealbook.merkle import tree
 from sealbook.merkle.entry import LEAF_PREFIX, LeafEntry, LeafType
 from sealbook.merkle.errors import Malformed, VerificationError

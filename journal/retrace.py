@@ -13,13 +13,13 @@ from itertools import takewhile
 from sealbook.indexes.packing import read_u64, text, u64
 from sealbook.indexes.standing import BLOCK_RECORDS, Standing
 from sealbook.journal import ids, tables
-from sealbook.journal.audit import Audit, check_names
+from sealbook.journal.audit import Audit
 from sealbook.journal.engine.port import Row
 from sealbook.journal.errors import Corrupt, Refused, UnknownVersion
 from sealbook.journal.lookup import BLOCK_BYTES, block_place, record_place
 from sealbook.journal.record import chain_hash, decode_record, decode_row, names, says_it_is
 from sealbook.journal.standings import read_standing
-from sealbook.journal.tables import TenantRow
+from sealbook.journal.tables import TenantRow, check_names
 
 Found = tuple[int, int, bytes | None]  # seq, arrival and row of a record; no row where the lookup leads to none
 Derive = Callable[[str, str], None]  # (tenant, run)

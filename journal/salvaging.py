@@ -19,7 +19,6 @@ from typing import Any
 
 from sealbook.indexes.standing import unpack
 from sealbook.journal import ids, tables
-from sealbook.journal.audit import signer_fault
 from sealbook.journal.bundle.frames import KeptNote
 from sealbook.journal.bundle.reader import read_note
 from sealbook.journal.bundle.records import believe
@@ -36,7 +35,7 @@ from sealbook.journal.record import (
     run_tag,
     verify_signature,
 )
-from sealbook.journal.tables import BatchRow, CheckpointRow, LeaseRow, StoreRow, TenantRow
+from sealbook.journal.tables import BatchRow, CheckpointRow, LeaseRow, StoreRow, TenantRow, signer_fault
 from sealbook.merkle.entry import LeafEntry
 from sealbook.merkle.errors import Malformed
 

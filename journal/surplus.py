@@ -11,13 +11,14 @@ from sealbook.indexes.registry import INDEX_TABLES
 from sealbook.indexes.registry import rows as index_rows
 from sealbook.indexes.standing import BLOCK_RECORDS, Standing
 from sealbook.journal import ids, tables
-from sealbook.journal.audit import Audit, check_names
+from sealbook.journal.audit import Audit
 from sealbook.journal.errors import Corrupt, NotFound, Refused, SealbookError
 from sealbook.journal.ids import OPERATOR_RUN
 from sealbook.journal.record import Record, read_record
 from sealbook.journal.reheads import head_stands
 from sealbook.journal.requests import read_members
 from sealbook.journal.standings import read_standing
+from sealbook.journal.tables import check_names
 
 
 class Surplus:

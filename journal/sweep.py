@@ -17,13 +17,14 @@ from dataclasses import dataclass
 
 from sealbook.indexes.packing import read_u64, text, u64
 from sealbook.journal import tables
-from sealbook.journal.audit import Audit, check_names
+from sealbook.journal.audit import Audit
 from sealbook.journal.errors import Corrupt, Refused, UnknownVersion
 from sealbook.journal.findings import FINDINGS_MAX, Finding
 from sealbook.journal.levels import Level
 from sealbook.journal.lookup import record_place
 from sealbook.journal.rechain import JOURNAL_MEMBER
 from sealbook.journal.record import GENESIS, Record, decode_record, decode_row, says_it_is
+from sealbook.journal.tables import check_names
 
 HEADS_MAX = 50_000  # runs whose ends are remembered, at some 300 bytes each
 PAGE_RECORDS = 100  # records per read: each may be 4 MiB

@@ -44,8 +44,11 @@ from sealbook.indexes.standing import EffectStatus
 from sealbook.journal.engine.port import Place
 from sealbook.journal.entries import RECOVERIES, length_prefixed
 from sealbook.journal.errors import Corrupt
+from sealbook.journal.ids import check_run, check_tenant
+from sealbook.journal.record import ED25519, signer_id
 from sealbook.merkle.entry import LEAF_ENTRY_BYTES, LeafEntry
 from sealbook.merkle.errors import Malformed
+from sealbook.merkle.keys import Algorithm, VerifierKey
 from sealbook.merkle.tree import Node
 
 STORE = "store"
@@ -412,3 +415,20 @@ def node_places(tenant: str, nodes: Sequence[Node]) -> list[Place]:
     """Where the hashes of these subtrees stand."""
     prefix = text(tenant)
     return [(NODES, prefix + _NODE.pack(level, index)) for level, index in nodes]
+
+
+def signer_fault(key: bytes, value: bytes) -> str | None:
+    """Why this is no row of table `signers`, or None."""
+    if len(value) != 33 or value[0] != ED25519:
+        return "the row is no Ed25519 key"
+    try:
+        VerifierKey("signer", Algorithm.ED25519, value[1:])
+    except Malformed:
+        return "the row's key is none, or one of small order"
+    return None if key == signer_id(value[1:]) else "the row's key is not the name of its public key"
+
+
+def check_names(tenant: str, run: str) -> None:
+    """Refuse what no writer could have named: keys made of such names might be longer than an engine takes."""
+    check_tenant(tenant)
+    check_run(run)

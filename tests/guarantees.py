@@ -2111,7 +2111,7 @@ GUARANTEES: list[Guarantee] = [
     ),
     Guarantee(
         promise="A signer's key under another name is found.",
-        file="journal/audit.py",
+        file="journal/tables.py",
         line="return None if key == signer_id(value[1:]) else",
         mutation="return None if True else",
         test="tests/journal/test_check.py::test_any_byte_changed_in_any_row_is_found_and_named[rich-signers]",
