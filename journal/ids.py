@@ -164,3 +164,6 @@ def _integer(what: str, value: object, value_max: int) -> int:
     if not 0 <= value <= value_max:
         raise InvalidInput(what, value, f"must be from 0 to {value_max}")
     return int(value)
+
+
+LIMIT_DEFAULT = 100

@@ -15,7 +15,7 @@ from sealbook.journal import requests as ask
 from sealbook.journal.engine.port import Snapshot
 from sealbook.journal.errors import Corrupt, NotFound, SealbookError
 from sealbook.journal.heads import GatheredHead, HeadInclusion
-from sealbook.journal.ids import STORE_LOG
+from sealbook.journal.ids import LIMIT_DEFAULT, STORE_LOG
 from sealbook.journal.publishing import KeptCheckpoint, Sign
 from sealbook.journal.seals import ConsistencyProof
 from sealbook.journal.tables import CheckpointState
@@ -27,8 +27,6 @@ from sealbook.merkle.tree import Node
 
 if TYPE_CHECKING:
     from sealbook.journal.store import Journal
-
-LIMIT_DEFAULT = 100
 
 
 class Log(ABC):

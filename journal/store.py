@@ -38,10 +38,11 @@ from sealbook.journal.errors import (
 )
 from sealbook.journal.following import Follower, Following, Source
 from sealbook.journal.identity import check_store_row, new_identity, parse_identity
+from sealbook.journal.ids import LIMIT_DEFAULT
 from sealbook.journal.lease import Lease
 from sealbook.journal.leveled import Elsewhere
 from sealbook.journal.levels import NOTHING_BROUGHT, Level, Trust
-from sealbook.journal.log import LIMIT_DEFAULT, Log, StoreLog
+from sealbook.journal.log import Log, StoreLog
 from sealbook.journal.origins import DEFAULT_TENANT, check_origin, check_store_origin, tenant_origin
 from sealbook.journal.pulse import Pulse
 from sealbook.journal.reading import Abandoned, Effect, Page, Part, Waiting

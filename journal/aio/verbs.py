@@ -14,7 +14,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from sealbook.journal import requests as ask
 from sealbook.journal.aio.host import Host
 from sealbook.journal.errors import SealbookError
-from sealbook.journal.log import LIMIT_DEFAULT
+from sealbook.journal.ids import LIMIT_DEFAULT
 from sealbook.journal.writer import Writer
 
 P = ParamSpec("P")
