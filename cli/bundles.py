@@ -14,8 +14,8 @@ from sealbook.journal.bundle.reader import Bundle
 from sealbook.journal.bundle.records import Believed
 from sealbook.journal.bundle.scratch import Scratch
 from sealbook.journal.bundle.verdict import Claim, Verdict
-from sealbook.journal.levels import Outside
 from sealbook.journal.record import signer_id
+from sealbook.journal.trust import Outside
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.errors import Malformed
 from sealbook.merkle.keys import Algorithm, VerifierKey

@@ -19,7 +19,7 @@ from sealbook.cli.rendering.words import counted
 
 if TYPE_CHECKING:
     from sealbook.journal import Finding, Log
-    from sealbook.journal.levels import Outside, Trust
+    from sealbook.journal.trust import Outside, Trust
     from sealbook.merkle.note import SignedCheckpoint
     from sealbook.merkle.policy import Policy
 
@@ -83,7 +83,7 @@ def brought(
     """Read the files. One that is none of its kind is a usage error: it is the auditor's own."""
     from sealbook.cli import bundles, offline
     from sealbook.cli.publishing import policy_file
-    from sealbook.journal.levels import Outside, Trust
+    from sealbook.journal.trust import Outside, Trust
     from sealbook.merkle.errors import Malformed, VerificationError
 
     if max_age is not None and policy is None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sealbook.journal import Journal
-    from sealbook.journal.levels import Trust
     from sealbook.journal.sweep import Range, Swept
+    from sealbook.journal.trust import Trust
 
 JOBS_MAX = 64
 

@@ -71,8 +71,6 @@ from sealbook.journal.heads import GatheredHead as GatheredHead
 from sealbook.journal.heads import HeadInclusion as HeadInclusion
 from sealbook.journal.lease import Lease as Lease
 from sealbook.journal.levels import Level as Level
-from sealbook.journal.levels import Outside as Outside
-from sealbook.journal.levels import Trust as Trust
 from sealbook.journal.log import Log as Log
 from sealbook.journal.log import StoreLog as StoreLog
 from sealbook.journal.reading import Abandoned as Abandoned
@@ -98,6 +96,8 @@ from sealbook.journal.seals import InclusionProof as InclusionProof
 from sealbook.journal.seals import Leaf as Leaf
 from sealbook.journal.store import Journal as Journal
 from sealbook.journal.store import Tenant as Tenant
+from sealbook.journal.trust import Outside as Outside
+from sealbook.journal.trust import Trust as Trust
 
 if TYPE_CHECKING:
     from sealbook.journal.aio.faces import AsyncStoreLog as AsyncStoreLog

@@ -18,12 +18,12 @@ from sealbook.journal.engine.port import Place, Row, Snapshot
 from sealbook.journal.errors import Corrupt, InvalidInput, Refused
 from sealbook.journal.findings import Finding, Findings
 from sealbook.journal.ids import OPERATOR_RUN, check_own_run
-from sealbook.journal.levels import NOTHING_BROUGHT, Trust
 from sealbook.journal.lookup import arrivals_of, record_place
 from sealbook.journal.record import Record, says_it_is, signed_message
 from sealbook.journal.setting import Setting
 from sealbook.journal.standings import read_standing
 from sealbook.journal.tables import LeaseRow, signer_fault
+from sealbook.journal.trust import NOTHING_BROUGHT, Trust
 from sealbook.merkle.entry import LeafEntry
 
 if TYPE_CHECKING:

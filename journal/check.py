@@ -20,7 +20,7 @@ from sealbook.journal.findings import CheckReport, Finding
 from sealbook.journal.identity import check_store_row
 from sealbook.journal.ids import STORE_LOG
 from sealbook.journal.leveled import Elsewhere, Progress, check_logs, check_records, hold_outside
-from sealbook.journal.levels import NOTHING_BROUGHT, Level, Trust, beyond
+from sealbook.journal.levels import Level, beyond
 from sealbook.journal.readopt import check_adoptions
 from sealbook.journal.rebatch import check_batches, check_surplus
 from sealbook.journal.recheckpoint import NOTHING_KEPT, Kept, check_checkpoints
@@ -31,6 +31,7 @@ from sealbook.journal.retrace import name_strays, suspects
 from sealbook.journal.setting import Setting
 from sealbook.journal.surplus import Surplus
 from sealbook.journal.tables import StoreRow, TenantRow, check_names, signer_fault
+from sealbook.journal.trust import NOTHING_BROUGHT, Trust
 
 __all__ = ["CheckReport", "Finding", "check_run", "check_store"]
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from sealbook.journal import adoption, ids, origins, seals, tables
 from sealbook.journal.audit import Audit
 from sealbook.journal.errors import Corrupt
-from sealbook.journal.levels import Outside
+from sealbook.journal.trust import Outside
 from sealbook.merkle import tree
 from sealbook.merkle.entry import LeafEntry, LeafType, adopted_leaf
 from sealbook.merkle.errors import Malformed, shown

@@ -41,7 +41,7 @@ from sealbook.journal.identity import check_store_row, new_identity, parse_ident
 from sealbook.journal.ids import LIMIT_DEFAULT
 from sealbook.journal.lease import Lease
 from sealbook.journal.leveled import Elsewhere
-from sealbook.journal.levels import NOTHING_BROUGHT, Level, Trust
+from sealbook.journal.levels import Level
 from sealbook.journal.log import Log, StoreLog
 from sealbook.journal.origins import DEFAULT_TENANT, check_origin, check_store_origin, tenant_origin
 from sealbook.journal.pulse import Pulse
@@ -53,6 +53,7 @@ from sealbook.journal.standings import known_standing
 from sealbook.journal.statistics import Statistics
 from sealbook.journal.sweep import Range, Swept, swept
 from sealbook.journal.tables import LeaseRow, StoreRow
+from sealbook.journal.trust import NOTHING_BROUGHT, Trust
 from sealbook.journal.writer import Writer
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.errors import Malformed

@@ -23,7 +23,7 @@ from sealbook.cli.setup import Setup, pass_setup
 if TYPE_CHECKING:
     from sealbook.cli.rendering.output import Output
     from sealbook.journal.bundle.verdict import Verdict
-    from sealbook.journal.levels import Outside, Trust
+    from sealbook.journal.trust import Outside, Trust
     from sealbook.merkle.policy import Policy
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -131,7 +131,7 @@ def _brought(
     """What the auditor brings. What is wrong with it is told apart from what is wrong with the bundle."""
     from sealbook.cli import bundles, offline
     from sealbook.cli.publishing import policy_file
-    from sealbook.journal.levels import Trust
+    from sealbook.journal.trust import Trust
     from sealbook.merkle.errors import Malformed
 
     known, signers, age = None, None, None

@@ -39,7 +39,6 @@ from sealbook.journal.bundle.records import Believed, believe, place_said
 from sealbook.journal.bundle.scratch import Scratch
 from sealbook.journal.errors import Corrupt
 from sealbook.journal.ids import OPERATOR_RUN, RESTORATION
-from sealbook.journal.levels import Outside
 from sealbook.journal.record import (
     ED25519,
     IdentityUpcaster,
@@ -48,6 +47,7 @@ from sealbook.journal.record import (
     signer_id,
     verify_signature,
 )
+from sealbook.journal.trust import Outside
 from sealbook.merkle.anchor_batch import InnerProof
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.entry import LeafEntry, LeafType
