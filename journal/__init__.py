@@ -18,11 +18,11 @@ from sealbook.indexes.standing import Standing as Standing
 from sealbook.journal import entries as entries
 from sealbook.journal import errors as errors
 from sealbook.journal import requests as requests
+from sealbook.journal.acts import Cancellation as Cancellation
 from sealbook.journal.adoption import AdoptedLog as AdoptedLog
 from sealbook.journal.anchoring import AnchorBatch as AnchorBatch
 from sealbook.journal.batch import Appended as Appended
 from sealbook.journal.batch import CancelAnswer as CancelAnswer
-from sealbook.journal.batch import Cancellation as Cancellation
 from sealbook.journal.check import CheckReport as CheckReport
 from sealbook.journal.check import Finding as Finding
 from sealbook.journal.engine.port import Moment as Moment

@@ -31,13 +31,10 @@ from sealbook.journal.record import Record
 from sealbook.journal.requests import AdoptLog
 from sealbook.merkle import tree
 from sealbook.merkle.checkpoint import Checkpoint
-from sealbook.merkle.entry import LEAF_PREFIX, LeafEntry, LeafType, adopted_leaf
-from sealbook.merkle.errors import Malformed
+from sealbook.merkle.entry import LEAF_PREFIX, LeafType, adopted_leaf
 from sealbook.merkle.hashing import LeafHash, leaf_hash
-from sealbook.merkle.note import Note
 
 PAGE_ROWS = 1000
-KIND = "LogAdopted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,23 +224,3 @@ def _is_tenant(name: str) -> bool:
     except Refused:
         return False
     return True
-
-
-# --- what a record of the act says -----------------------------------------------------------------------------------
-
-
-def read_act(record: Record) -> tuple[str, LeafEntry]:
-    """The origin that a `LogAdopted` gives the log, and the first leaf that goes with it; `Corrupt` when it is none."""
-    data = record.data
-    origin, old_origin, size, root, note = (
-        data.get(name) for name in ("origin", "old_origin", "old_size", "old_root", "old_checkpoint")
-    )
-    try:
-        if not isinstance(note, str) or not isinstance(root, bytes):
-            raise InvalidInput("old checkpoint", note, "must be text")
-        stated = Checkpoint.parse(Note.parse(note.encode()).text)
-        if (stated.origin, stated.size, stated.root) != (old_origin, size, root):
-            raise InvalidInput("old checkpoint", note, "must be the one that the act states")
-        return check_origin(origin), adopted_leaf(stated.origin, stated.size, stated.root)
-    except (Malformed, InvalidInput) as error:
-        raise Corrupt(f"is no adoption of a log: {error}", record.run, record.seq) from error

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from sealbook.indexes.packing import u64
 from sealbook.indexes.standing import Standing
-from sealbook.journal import adoption, restored, tables
-from sealbook.journal.batch import cancellation_of
+from sealbook.journal import acts, adoption, tables
+from sealbook.journal.acts import cancellation_of, log_adoption_of
 from sealbook.journal.engine.port import Place, Row, Snapshot
-from sealbook.journal.errors import Corrupt, InvalidInput, Refused
+from sealbook.journal.errors import Corrupt, Refused
 from sealbook.journal.findings import Finding, Findings
 from sealbook.journal.ids import OPERATOR_RUN, check_own_run
 from sealbook.journal.lookup import arrivals_of, record_place
@@ -175,24 +175,22 @@ class Audit:
 
     def act(self, record: Record) -> None:
         """What a record of `~tenant` must have left behind elsewhere."""
-        tenant, data, seq = record.tenant, record.data, record.seq
+        tenant, seq = record.tenant, record.seq
         try:
-            if record.kind == "CancelRequested":
+            if record.kind == acts.CANCEL_REQUESTED:
                 run = check_own_run(cancellation_of(record).run)
                 self.expect(tables.CANCELS, tables.run_key(tenant, run), u64(seq), tenant, run)
-            elif record.kind == "LeaseForced":
-                run, before, epoch = check_own_run(data.get("run")), data.get("epoch_before"), data.get("epoch")
-                if type(before) is not int or type(epoch) is not int or before >= epoch:
-                    raise InvalidInput("epoch", epoch, f"of a forced lease must be above the one before, {before}")
+            elif record.kind == acts.LEASE_FORCED:
+                run, epoch = acts.forced_lease_of(record)
                 self._forced.append((tenant, run, seq, epoch))
                 if len(self._forced) >= PENDING_MAX:
                     self._check_forced()
-            elif record.kind == adoption.KIND:
-                origin, first = adoption.read_act(record)
+            elif record.kind == acts.LOG_ADOPTED:
+                origin, first = log_adoption_of(record)
                 self.tally(tenant).adopted = first, adoption.origin_value(seq, origin)
                 self.tally(tenant).adoptions[seq] = first
-            elif record.kind == restored.KIND:
-                restored.read_act(record)
+            elif record.kind == acts.RESTORED:
+                acts.restoration_of(record)
             else:
                 self.unknown_acts[record.kind] += 1
         except Corrupt as error:

@@ -16,6 +16,7 @@ from sealbook.indexes.standing import BLOCK_RECORDS, EffectStatus, Standing, adv
 from sealbook.journal import adoption, anchoring, heads, publishing, tables
 from sealbook.journal import lease as leases
 from sealbook.journal import requests as ask
+from sealbook.journal.acts import CANCEL_REQUESTED, LEASE_FORCED, LOG_ADOPTED, Cancellation, cancellation_of
 from sealbook.journal.admission import check_open, check_place, move_effect
 from sealbook.journal.adoption import AdoptedLog
 from sealbook.journal.engine.port import Moment, Place, Snapshot, Writes
@@ -67,17 +68,6 @@ class Appended(list[Record]):
     def __init__(self, records: Sequence[Record] = (), *, replayed: bool = False) -> None:
         super().__init__(records)
         self.replayed = replayed
-
-
-@dataclass(frozen=True, slots=True)
-class Cancellation:
-    """A request that a run be cancelled. `basis` says how the actor is known; `at` is unix milliseconds."""
-
-    run: str
-    actor: str
-    reason: str
-    basis: str
-    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,7 +422,7 @@ class Rules:
             "epoch_before": row.epoch if row is not None else standing.epoch if standing is not None else 0,
             "epoch": epoch,
         }
-        self.operator_act(tenant, "LeaseForced", act, request.salt)
+        self.operator_act(tenant, LEASE_FORCED, act, request.salt)
         forced = LeaseRow("", epoch, 0, 0, leases.UNKNOWN_BOOT)
         overlay.set_lease(tenant, run, forced)
         return leases.granted(tenant, run, forced)
@@ -481,7 +471,7 @@ class Rules:
     def _adopt_log(self, tenant: str, request: ask.AdoptLog) -> AdoptedLog:
         """Let the log go on under another origin, and record that it does."""
         act = adoption.begin_anew(self._overlay, tenant, request)
-        adoption.remember(self._overlay, self.operator_act(tenant, adoption.KIND, act, request.salt))
+        adoption.remember(self._overlay, self.operator_act(tenant, LOG_ADOPTED, act, request.salt))
         return AdoptedLog(request.origin, self._overlay.tenant(tenant).leaves, request.old)
 
     def _leaf(self, standing: Standing) -> Leaf:
@@ -503,7 +493,7 @@ class Rules:
             record = self._read(tenant, OPERATOR_RUN, int.from_bytes(value, "big"))
             return CancelAnswer(run, "already-requested", cancellation_of(record))
         act = {"run": run, "actor": request.actor, "reason": request.reason, "basis": request.basis}
-        record = self.operator_act(tenant, "CancelRequested", act, request.salt)
+        record = self.operator_act(tenant, CANCEL_REQUESTED, act, request.salt)
         overlay.insert(place, record.seq.to_bytes(8, "big"))
         # A run that concluded without being final may be resumed, and must then find the request.
         if standing is not None and standing.concluded:
@@ -524,17 +514,6 @@ def read_holder(key: bytes, value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError as error:
         raise Corrupt("the admission row names no run", None, None, tables.ADMISSIONS, key) from error
-
-
-def cancellation_of(record: Record) -> Cancellation:
-    """The cancellation that a CancelRequested of `~tenant` records; `Corrupt` when it records none (A114)."""
-    data = record.data
-    members = [data.get(name) for name in ("run", "actor", "reason", "basis")]
-    if record.kind != "CancelRequested" or not all(isinstance(member, str) for member in members):
-        raise Corrupt("is no cancel request", record.run, record.seq)
-    if data["basis"] not in ask.BASES:
-        raise Corrupt(f"has the unknown basis {data['basis']!r}", record.run, record.seq)
-    return Cancellation(data["run"], data["actor"], data["reason"], data["basis"], record.at)
 
 
 def same_data(record: Record, entry: Prepared) -> bool:

@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sealbook.journal import adoption, anchoring, publishing, seals, tables
+from sealbook.journal import anchoring, publishing, seals, tables
+from sealbook.journal.adoption import adoption_of
 from sealbook.journal.engine.port import Place, Snapshot
 from sealbook.journal.errors import Corrupt, InvalidInput
 from sealbook.journal.ids import STORE_LOG
@@ -74,7 +75,7 @@ def gather(overlay: Overlay, lineage: bytes, origin: str) -> list[GatheredHead]:
         if counts.leaves < counts.gathered:
             what = f"the log has {counts.leaves} leaves, and its last head says {counts.gathered}"
             raise Corrupt(what, None, None, tables.TENANTS, tenant.encode())
-        number = adoption.adoption_of(tenant, overlay.get((tables.ORIGINS, tenant.encode())))
+        number = adoption_of(tenant, overlay.get((tables.ORIGINS, tenant.encode())))
         due.append(_Due(tenant_tag(lineage, tenant, number), tenant, counts))
     return [_append(overlay, each) for each in sorted(due)]
 
@@ -100,7 +101,7 @@ def tags(snapshot: Snapshot, lineage: bytes) -> dict[bytes, str]:
         for (key, value), origin in zip(page, origins, strict=True):
             tenant = key.decode(errors="replace")
             if tenant != STORE_LOG and TenantRow.decode(tenant, value).leaves:
-                found[tenant_tag(lineage, tenant, adoption.adoption_of(tenant, origin))] = tenant
+                found[tenant_tag(lineage, tenant, adoption_of(tenant, origin))] = tenant
         lo = page[-1][0] + b"\0"
     return found
 
@@ -128,7 +129,7 @@ def inclusion(snapshot: Snapshot, lineage: bytes, tenant: str, run: str, size: i
     if found is None:
         return None
     index, head = found
-    number = adoption.adoption_of(tenant, snapshot.get_many([(tables.ORIGINS, tenant.encode())])[0])
+    number = adoption_of(tenant, snapshot.get_many([(tables.ORIGINS, tenant.encode())])[0])
     if head.tag != tenant_tag(lineage, tenant, number):
         return None  # of the tree that the log had before it went on under a new origin
     place: Place = (tables.LEAVES, tables.number_key(STORE_LOG, index))

@@ -21,7 +21,7 @@ from sealbook.journal.ids import check_run
 from sealbook.journal.lease import remaining_ms
 from sealbook.journal.lookup import arrivals_between, arrivals_of, record_place
 from sealbook.journal.record import GENESIS, Head, Record, Upcaster, read_record, says_it_is
-from sealbook.journal.standings import stored_standings, read_standing, stored_standing
+from sealbook.journal.standings import read_standing, stored_standing, stored_standings
 from sealbook.journal.tables import EffectRow, LeaseRow, TenantRow
 
 T = TypeVar("T")

@@ -10,11 +10,18 @@ from collections.abc import Sequence
 
 from sealbook.indexes.packing import u64
 from sealbook.indexes.standing import BLOCK_RECORDS, advance
-from sealbook.journal import adoption, anchoring, ids, publishing, restored, seals, tables
+from sealbook.journal import acts, adoption, anchoring, ids, publishing, seals, tables
 from sealbook.journal import lease as leases
 from sealbook.journal import requests as ask
+from sealbook.journal.acts import (
+    RESTORED,
+    Restoration,
+    cancellation_of,
+    log_adoption_of,
+    restoration_of,
+)
 from sealbook.journal.admission import check_open, check_place
-from sealbook.journal.batch import Rules, cancellation_of
+from sealbook.journal.batch import Rules
 from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.faults import CONTENT, Damaged, Fault
 from sealbook.journal.bundle.frames import Attested, KeptNote, TenantPart
@@ -31,7 +38,6 @@ from sealbook.journal.record import (
     run_tag,
 )
 from sealbook.journal.requests import EFFECT_KINDS, KeepCheckpoint, Prepared
-from sealbook.journal.restored import Restoration
 from sealbook.journal.setting import Setting
 from sealbook.journal.tables import BatchRow, CheckpointState
 from sealbook.merkle import tree
@@ -80,7 +86,7 @@ class Act:
         if (counts.arrivals, counts.leaves, root) != (act.records, act.size, act.root):
             raise Corrupt("the restored log is not the one that was exported", None, None, tables.TENANTS)
         rules = Rules(overlay, moment, self._setting, act.restoration)
-        rules.operator_act(tenant, restored.KIND, act.data(), self._salt)
+        rules.operator_act(tenant, RESTORED, act.data(), self._salt)
         overlay.enter()
         return overlay.writes(), None
 
@@ -149,22 +155,22 @@ class Replay(Rules):
     def _enter_act(self, tenant: str, record: Record) -> None:
         """What an act left behind elsewhere."""
         match record.kind:
-            case "CancelRequested":
+            case acts.CANCEL_REQUESTED:
                 run = ids.check_own_run(cancellation_of(record).run)
                 place = (tables.CANCELS, tables.run_key(tenant, run))
                 if self._overlay.get(place) is not None:
                     raise InvalidInput("cancellation", run, "was requested before")
                 self._overlay.insert(place, u64(record.seq))
-            case "LeaseForced":
+            case acts.LEASE_FORCED:
                 run = ids.check_own_run(record.data.get("run"))
                 standing = self._overlay.standing(tenant, run)
                 if standing is None:  # of a run without records there is nothing to find out
                     self._overlay.set_lease(tenant, run, leases.released(self._restoration * RESTORATION + 1))
-            case adoption.KIND:
-                adoption.read_act(record)
+            case acts.LOG_ADOPTED:
+                log_adoption_of(record)
                 adoption.remember(self._overlay, record)
             case _:
-                restored.read_act(record)
+                restoration_of(record)
 
     def _enter_leaf(self, tenant: str, attested: Attested) -> None:
         overlay, entry = self._overlay, attested.entry

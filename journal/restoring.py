@@ -27,8 +27,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sealbook.indexes.packing import text
-from sealbook.journal import adoption, ids, restored, tables
+from sealbook.journal import ids, tables
 from sealbook.journal import lease as leases
+from sealbook.journal.acts import ACTS, Restoration
 from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.faults import name_of, named
 from sealbook.journal.bundle.frames import Counts, Header, TenantPart
@@ -45,7 +46,6 @@ from sealbook.journal.record import (
 )
 from sealbook.journal.record import Signer as RecordSigner
 from sealbook.journal.replaying import Act, Step
-from sealbook.journal.restored import Restoration
 from sealbook.journal.setting import Setting
 from sealbook.journal.tables import LeaseRow
 
@@ -53,7 +53,6 @@ ITEMS_MAX = 1000  # in one transaction, and
 ITEM_BYTES_MAX = 4 * 2**20  # so many bytes of them; the entries of an anchor batch are never parted from their leaf
 RETRIES_MAX = 8
 PAGE_ROWS = 1000
-ACTS = frozenset({"CancelRequested", "LeaseForced", adoption.KIND, restored.KIND})
 
 Progress = Callable[[int, int], None]  # (records written, records in all)
 

@@ -16,7 +16,7 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sealbook.journal import adoption
+from sealbook.journal.acts import LOG_ADOPTED, log_adoption_of
 from sealbook.journal.bundle.frames import KeptNote
 from sealbook.journal.bundle.reader import read_note
 from sealbook.journal.ids import OPERATOR_RUN
@@ -204,8 +204,8 @@ class SalvagedLog:
         for seq, at, size in self._db.execute(query, (self._tenant, OPERATOR_RUN)):
             row = decode_row(self._salvage.file.at(at, size), OPERATOR_RUN, seq)
             record = decode_record(row, tenant=self._tenant, run=OPERATOR_RUN, seq=seq, upcaster=self._salvage.upcaster)
-            if record.kind == adoption.KIND:
-                self.origin, entry = adoption.read_act(record)
+            if record.kind == LOG_ADOPTED:
+                self.origin, entry = log_adoption_of(record)
                 return entry
         return None
 

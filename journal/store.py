@@ -19,10 +19,11 @@ from sealbook.journal import adoption, anchoring, cursor, events, ids, reading, 
 from sealbook.journal import check as checking
 from sealbook.journal import lease as leases
 from sealbook.journal import requests as ask
+from sealbook.journal.acts import Cancellation, cancellation_of
 from sealbook.journal.adoption import AdoptedLog
 from sealbook.journal.anchoring import AnchorBatch
 from sealbook.journal.audit import Audit
-from sealbook.journal.batch import Appended, CancelAnswer, Cancellation, cancellation_of, read_holder
+from sealbook.journal.batch import Appended, CancelAnswer, read_holder
 from sealbook.journal.check import Asked, CheckReport
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.memory import MemoryEngine

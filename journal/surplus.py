@@ -11,6 +11,7 @@ from sealbook.indexes.registry import INDEX_TABLES
 from sealbook.indexes.registry import rows as index_rows
 from sealbook.indexes.standing import BLOCK_RECORDS, Standing
 from sealbook.journal import ids, tables
+from sealbook.journal.acts import CANCEL_REQUESTED
 from sealbook.journal.audit import Audit
 from sealbook.journal.errors import Corrupt, NotFound, Refused, SealbookError
 from sealbook.journal.ids import OPERATOR_RUN
@@ -80,7 +81,7 @@ class Surplus:
             record = self._record(tenant, OPERATOR_RUN, int.from_bytes(value, "big"))
         except (ValueError, SealbookError):
             return False
-        return record.kind == "CancelRequested" and record.data.get("run") == run
+        return record.kind == CANCEL_REQUESTED and record.data.get("run") == run
 
     def _node_stands(self, table: str, key: bytes, value: bytes) -> bool:
         """Whether the tenant's tree has this node."""

@@ -1439,7 +1439,7 @@ GUARANTEES: list[Guarantee] = [
     ),
     Guarantee(
         promise="A record of an adoption says what its old checkpoint says.",
-        file="journal/adoption.py",
+        file="journal/acts.py",
         line="if (stated.origin, stated.size, stated.root) != (old_origin, size, root):",
         mutation="if False:",
         test="tests/journal/test_adoption.py::test_what_an_act_says_is_read_back",

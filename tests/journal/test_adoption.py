@@ -9,7 +9,7 @@ from published_log import publish, signed_note
 from tampering import all_rows, change, engine_of, forge, random_history
 
 from sealbook.journal import Busy, Corrupt, InvalidInput, Journal, Tenant, entries, requests, tables
-from sealbook.journal.adoption import read_act
+from sealbook.journal.acts import log_adoption_of
 from sealbook.journal.origins import OriginsCoincide
 from sealbook.merkle import EMPTY_ROOT, Checkpoint, LeafEntry, check_run_rules, tree, verify_inclusion
 from sealbook.merkle.entry import adopted_leaf
@@ -218,7 +218,7 @@ def test_a_first_leaf_that_adopts_something_else_is_found(acme: Tenant) -> None:
 def test_what_an_act_says_is_read_back(acme: Tenant) -> None:
     acme.adopt_log("elsewhere", last(acme), actor="ada")
     [record] = acme.read("~tenant")
-    assert read_act(record) == ("elsewhere", logged(acme)[0])
+    assert log_adoption_of(record) == ("elsewhere", logged(acme)[0])
     for name, value in (("old_size", 8), ("old_root", bytes(32)), ("old_origin", "x"), ("old_checkpoint", 7)):
         with pytest.raises(Corrupt, match="is no adoption of a log"):
-            read_act(record._replace(data={**record.data, name: value}))
+            log_adoption_of(record._replace(data={**record.data, name: value}))

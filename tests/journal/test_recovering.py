@@ -27,10 +27,10 @@ from sealbook.journal import (
     entries,
     tables,
 )
+from sealbook.journal.acts import restoration_of
 from sealbook.journal.ids import OPERATOR_RUN, RESTORATION
 from sealbook.journal.record import decode_row
 from sealbook.journal.recovering import LostRun, RecoveredTenant, Recovery, recover
-from sealbook.journal.restored import read_act
 from sealbook.journal.testing import ManualClock
 from sealbook.merkle import Checkpoint
 
@@ -108,7 +108,7 @@ def test_the_tenants_own_run_says_that_it_was_recovered_and_what_was_lost(tmp_pa
     flip(folder, record_at(folder, "acme", 8), 100)
     recovered(folder, tmp_path / "r")
     with checked(tmp_path / "r") as again:
-        act = read_act(again.tenant("acme").read(OPERATOR_RUN)[-1])
+        act = restoration_of(again.tenant("acme").read(OPERATOR_RUN)[-1])
     assert (act.actor, act.reason, act.records) == ("ada", "recovered, 1 records lost: bad sectors", 7)
 
 

@@ -28,13 +28,13 @@ from sealbook.journal import (
     entries,
     tables,
 )
+from sealbook.journal.acts import restoration_of
 from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.faults import Damaged
 from sealbook.journal.engine.lmdb import LmdbEngine
 from sealbook.journal.exporting import Question
 from sealbook.journal.ids import OPERATOR_RUN, RESTORATION
 from sealbook.journal.record import decode_row
-from sealbook.journal.restored import read_act
 from sealbook.journal.restoring import ITEMS_MAX, RestoredTenant, check, restore
 from sealbook.journal.testing import ManualClock
 from sealbook.journal.values import encode_map
@@ -104,7 +104,7 @@ def test_the_tenants_own_run_says_which_bundle_it_was_built_from(tmp_path: Path)
     [tenant] = restored(tmp_path / "s", data)
     with Journal.open(tmp_path / "s") as again:
         act = again.tenant("acme").read(OPERATOR_RUN, limit=100)[-1]
-    said = read_act(act)
+    said = restoration_of(act)
     assert (said.digest, said.actor, said.reason) == (data[-32:], "ada", "disk lost")
     assert (said.records, said.size, said.root) == (tenant.records, tenant.size, tenant.root)
     assert act.epoch == RESTORATION and said.restoration == 1
