@@ -10,6 +10,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -185,7 +186,7 @@ CLI: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "importing": (
-        "Runs that other programs recorded: read strictly, as plain values, and brought into a tenant whole or not at all.",
+        "Runs that other programs recorded: read strictly, and brought into a tenant whole or not at all.",
         {"entry_json": "entry_json"},
     ),
     "serving": (
@@ -199,7 +200,7 @@ CLI: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "witnessing": (
-        "The witness server: what it remembers, which logs it cosigns for, how it answers over HTTP (C2SP tlog-witness).",
+        "The witness server: what it remembers, which logs it cosigns for, how it answers over HTTP.",
         {
             "binding": "witness.binding",
             "cosigner": "witness.cosigner",
@@ -254,22 +255,21 @@ PUBLIC = ("entries", "errors", "requests")  # modules that `sealbook.journal` ex
 PARTS = ("merkle", "indexes", "journal", "cli")
 
 
-def main() -> None:
+def main() -> int:
     """Move what has not been moved yet."""
     moves = {old: new for old, new in mapping().items() if _file(old).is_file()}
     if not moves:
         print("everything stands in its room already")
-        return
+        return 0
     tests = dict(_test_moves(moves))
     texts = [path for path in _tracked() if path.suffix in {".py", ".md", ".toml", ".in", ".go", ".js", ""}]
     for path in texts:
         if path.resolve() == Path(__file__).resolve():
             continue
         before = path.read_text(encoding="utf-8")
-        after = before
+        after = _rewritten(path, before, moves, tests)
         if path.suffix == ".py":
             after = _split_imports(path, after, moves)
-        after = _rewritten(path, after, moves, tests)
         if after != before:
             path.write_text(after, encoding="utf-8")
     for old, new in moves.items():
@@ -287,6 +287,7 @@ def main() -> None:
     subprocess.run(["git", "add", "-A", "."], cwd=ROOT, check=True)
     for command in (["check", "--quiet", "--fix", "--select", "I,F401", "."], ["format", "--quiet", "."]):
         subprocess.run([str(ROOT / ".venv/bin/ruff"), *command], cwd=ROOT, check=False)
+    return 0
 
 
 def mapping() -> dict[str, str]:
@@ -339,7 +340,7 @@ def _split_imports(path: Path, text: str, moves: dict[str, str]) -> str:
                 continue
             room, _, base = new.rpartition(".")
             local = alias.asname or alias.name
-            shown = base if base == local and not alias.asname else f"{base} as {local}"
+            shown = base if base == local else f"{base} as {local}"
             out.append(f"from sealbook.{room} import {shown}")
         if out:
             indent = " " * node.col_offset
@@ -359,8 +360,12 @@ def _rewritten(path: Path, text: str, moves: dict[str, str], tests: dict[str, st
     for table, pattern in ((dotted, r"(?<![\w.])({})(?![\w])"), (paths | tests, r"(?<![\w/.-])({})(?![\w])")):
         names = "|".join(sorted(map(re.escape, table), key=len, reverse=True))
         if names:
-            text = re.sub(pattern.format(names), lambda found, table=table: table[found[1]], text)
+            text = re.sub(pattern.format(names), _replacing(table), text)
     return text
+
+
+def _replacing(table: dict[str, str]) -> Callable[[re.Match[str]], str]:
+    return lambda found: table[found[1]]
 
 
 def _move(old: Path, new: Path) -> None:
