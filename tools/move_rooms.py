@@ -251,6 +251,7 @@ TEXT = {  # module names inside tables of verbs
     "cli/main.py": [('("log", ', '("log.group", '), ('("witness", ', '("witness.group", ')],
     "cli/commands/witness/group.py": [('"witness_', '"witness.')],
 }
+TEST_FOLDERS = {"tests/cli/witness": "tests/cli/witnessing", "tests/cli/showing": "tests/cli/selecting"}
 PUBLIC = ("entries", "errors", "requests")  # modules that `sealbook.journal` exports under their own names
 PARTS = ("merkle", "indexes", "journal", "cli")
 
@@ -319,6 +320,11 @@ def _test_moves(moves: dict[str, str]) -> list[tuple[str, str]]:
         there = "/".join(["tests", *rooms, f"test_{new_name}.py"])
         if (ROOT / here).is_file() and here != there:
             pairs.append((here, there))
+    mirrored = dict(pairs)
+    for folder, room in TEST_FOLDERS.items():
+        for path in sorted((ROOT / folder).glob("*.py")):
+            if (here := path.relative_to(ROOT).as_posix()) not in mirrored:
+                pairs.append((here, f"{room}/{path.name}"))
     return pairs
 
 
@@ -361,7 +367,25 @@ def _rewritten(path: Path, text: str, moves: dict[str, str], tests: dict[str, st
         names = "|".join(sorted(map(re.escape, table), key=len, reverse=True))
         if names:
             text = re.sub(pattern.format(names), _replacing(table), text)
-    return text
+    return _quoted_imports(text, moves, separator="\n" if prose else "\\n") if prose or "tests" in path.parts else text
+
+
+def _quoted_imports(text: str, moves: dict[str, str], separator: str) -> str:
+    """The same for programs that stand in a page or in a string, as far as all names of a line have moved."""
+
+    def split(found: re.Match[str]) -> str:
+        start, package, names = found[1], found[2], [name.strip() for name in found[3].split(",")]
+        moved = [(moves.get(f"{package}.{name}"), name) for name in names]
+        if not all(new for new, _ in moved) or (package == "journal" and set(names) & set(PUBLIC)):
+            return found[0]
+        rooms = [(new.rpartition("."), name) for new, name in moved if new]
+        return start + separator.join(
+            f"from sealbook.{room} import {base}" + ("" if base == name else f" as {name}")
+            for (room, _, base), name in rooms
+        )
+
+    start = r"(?m)(^|\")" if separator == "\n" else r'(")'
+    return re.sub(start + r"from sealbook\.([\w.]+) import (\w+(?:, \w+)*)(?=$|\\n)", split, text)
 
 
 def _replacing(table: dict[str, str]) -> Callable[[re.Match[str]], str]:
