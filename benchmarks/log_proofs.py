@@ -17,8 +17,9 @@ from benchmarks.rounds import Scale, micros, ratio, say, timed
 from benchmarks.stores import parts
 from benchmarks.table import Row
 from benchmarks.workload import EPOCH, TENANT
-from sealbook.journal import Journal, Tenant, entries, tables
+from sealbook.journal import Journal, Tenant, entries
 from sealbook.journal import requests as ask
+from sealbook.journal.schema import tables
 
 LEAVES_PER_RUN = 100
 FILL_LEAVES = 2000  # leaves per transaction while a log is filled

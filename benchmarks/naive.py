@@ -17,9 +17,9 @@ from benchmarks.workload import EPOCH, TENANT
 from sealbook.indexes.packing import i64, text, u64
 from sealbook.journal import Record
 from sealbook.journal import requests as ask
+from sealbook.journal.deciding.requests import Prepared
 from sealbook.journal.engine.clock import system_clock
-from sealbook.journal.record import GENESIS, chain_hash, encode_body
-from sealbook.journal.requests import Prepared
+from sealbook.journal.records.record import GENESIS, chain_hash, encode_body
 
 TABLES = (
     *("records", "arrivals", "counters", "heads", "leases", "effects", "effect_counts", "admissions"),

@@ -16,8 +16,9 @@ from typing import Any
 import lmdb
 
 from benchmarks.workload import EPOCH, TENANT, TTL_SECONDS
-from sealbook.journal import Record, tables
+from sealbook.journal import Record
 from sealbook.journal import requests as ask
+from sealbook.journal.deciding.requests import Prepared
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import (
@@ -32,8 +33,8 @@ from sealbook.journal.engine.port import (
     Work,
     Writes,
 )
-from sealbook.journal.record import GENESIS, chain_hash, encode_body
-from sealbook.journal.requests import Prepared
+from sealbook.journal.records.record import GENESIS, chain_hash, encode_body
+from sealbook.journal.schema import tables
 
 ROW_BYTES = 400
 _FLOOR_BYTES = 16 * 2**20

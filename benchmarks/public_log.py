@@ -17,13 +17,14 @@ from benchmarks import workload
 from benchmarks.rounds import Scale, say
 from benchmarks.table import Row
 from sealbook.cli.publishing.signing import LogSigner
-from sealbook.cli.tiles import write_tiles
-from sealbook.journal import Journal, Moment, Tenant, entries, tables
+from sealbook.cli.serving.tiles import write_tiles
+from sealbook.journal import Journal, Moment, Tenant, entries
 from sealbook.journal import requests as ask
+from sealbook.journal.deciding.log.leaves import snapshot_reader
 from sealbook.journal.engine.port import Place, Snapshot, Writes
-from sealbook.journal.keyring import Keyring, Purpose
-from sealbook.journal.seals import snapshot_reader
-from sealbook.journal.tables import TenantRow
+from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.schema import tables
+from sealbook.journal.schema.tables import TenantRow
 from sealbook.merkle import tree
 from sealbook.merkle.entry import LeafEntry, LeafType
 from sealbook.merkle.tree import inclusion_proof

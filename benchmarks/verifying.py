@@ -11,8 +11,9 @@ from benchmarks.rounds import Scale, cpu, say
 from benchmarks.table import Row
 from benchmarks.workload import TENANT
 from sealbook.indexes.packing import text, u64
-from sealbook.journal import IdentityUpcaster, Journal, Level, tables
-from sealbook.journal.record import decode_record, decode_row
+from sealbook.journal import IdentityUpcaster, Journal, Level
+from sealbook.journal.records.record import decode_record, decode_row
+from sealbook.journal.schema import tables
 
 PAGE_RECORDS = 1_000
 ROUNDS = 3

@@ -14,7 +14,7 @@ from hashlib import blake2b
 
 from sealbook.journal import EffectKey, entries
 from sealbook.journal import requests as ask
-from sealbook.journal.entries import Entry
+from sealbook.journal.records.entries import Entry
 
 SEED = 20261129
 TENANT = "acme"

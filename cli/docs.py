@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from sealbook.cli import exit_codes
+from sealbook.cli.ground import exit_codes
 from sealbook.cli.main import cli
 
 WIDTH = 100

@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from sealbook.cli import exit_codes
-from sealbook.cli.options import VerbGroup
-from sealbook.cli.setup import DEFAULT_TENANT, Setup, complain
+from sealbook.cli.ground import exit_codes
+from sealbook.cli.ground.options import VerbGroup
+from sealbook.cli.ground.setup import DEFAULT_TENANT, Setup, complain
 
 DEFAULT_FOLDER = "agents.sealbook"
 COMPLETION = "_SEALBOOK_COMPLETE"  # what the script of `completion` sets when the shell asks what could follow
@@ -31,9 +31,9 @@ VERBS = {  # verb: (module of sealbook.cli.commands, what it does), in the order
     "verify": ("verify", "Derive everything again from the record bytes and report every difference."),
     "audit": ("audit", "Ask everything of the whole store that an auditor can, in one report."),
     "health": ("health", "Say whether the store needs somebody: a probe for monitoring."),
-    "log": ("log", "The tenant's Merkle log: head, checkpoint and proofs."),
+    "log": ("log.group", "The tenant's Merkle log: head, checkpoint and proofs."),
     "keys": ("keys", "Keys of record signers, logs and witnesses: make, list, rotate, hand over."),
-    "witness": ("witness", "Cosign other logs' checkpoints, or have one's own cosigned."),
+    "witness": ("witness.group", "Cosign other logs' checkpoints, or have one's own cosigned."),
     "append": ("append", "Append one entry, given as JSON."),
     "reconcile": ("reconcile", "Record whether an effect in doubt has happened, so that its run can go on."),
     "lease": ("lease", "Acquire, renew, release, force or show a run's lease."),

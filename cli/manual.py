@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import click
 
-from sealbook.cli import docs, exit_codes
-from sealbook.cli.options import Verb, VerbGroup
+from sealbook.cli import docs
+from sealbook.cli.ground import exit_codes
+from sealbook.cli.ground.options import Verb, VerbGroup
 
 SECTION = 1
 ENVIRONMENT = {  # variables that are no option's

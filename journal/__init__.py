@@ -15,19 +15,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sealbook.indexes.standing import Standing as Standing
-from sealbook.journal import entries as entries
 from sealbook.journal import errors as errors
-from sealbook.journal import requests as requests
-from sealbook.journal.acts import Cancellation as Cancellation
-from sealbook.journal.adoption import AdoptedLog as AdoptedLog
-from sealbook.journal.anchoring import AnchorBatch as AnchorBatch
-from sealbook.journal.batch import Appended as Appended
-from sealbook.journal.batch import CancelAnswer as CancelAnswer
-from sealbook.journal.check import CheckReport as CheckReport
-from sealbook.journal.check import Finding as Finding
+from sealbook.journal.checking.levels import Level as Level
+from sealbook.journal.checking.whole import CheckReport as CheckReport
+from sealbook.journal.checking.whole import Finding as Finding
+from sealbook.journal.deciding import requests
+from sealbook.journal.deciding.acts import Cancellation as Cancellation
+from sealbook.journal.deciding.batch import Appended as Appended
+from sealbook.journal.deciding.batch import CancelAnswer as CancelAnswer
+from sealbook.journal.deciding.leases import Lease as Lease
+from sealbook.journal.deciding.log.adoption import AdoptedLog as AdoptedLog
+from sealbook.journal.deciding.log.anchors import AnchorBatch as AnchorBatch
+from sealbook.journal.deciding.log.heads import GatheredHead as GatheredHead
+from sealbook.journal.deciding.log.heads import HeadInclusion as HeadInclusion
+from sealbook.journal.deciding.log.leaves import ConsistencyProof as ConsistencyProof
+from sealbook.journal.deciding.log.leaves import InclusionProof as InclusionProof
+from sealbook.journal.deciding.log.leaves import Leaf as Leaf
 from sealbook.journal.engine.port import Moment as Moment
-from sealbook.journal.entries import EffectKey as EffectKey
-from sealbook.journal.entries import Entry as Entry
 from sealbook.journal.errors import Busy as Busy
 from sealbook.journal.errors import Closed as Closed
 from sealbook.journal.errors import CommitUnknown as CommitUnknown
@@ -66,23 +70,22 @@ from sealbook.journal.errors import Unfinished as Unfinished
 from sealbook.journal.errors import UnknownVersion as UnknownVersion
 from sealbook.journal.errors import WrongFormat as WrongFormat
 from sealbook.journal.errors import WrongLoop as WrongLoop
-from sealbook.journal.following import Following as Following
-from sealbook.journal.heads import GatheredHead as GatheredHead
-from sealbook.journal.heads import HeadInclusion as HeadInclusion
-from sealbook.journal.lease import Lease as Lease
-from sealbook.journal.levels import Level as Level
-from sealbook.journal.log import Log as Log
-from sealbook.journal.log import StoreLog as StoreLog
-from sealbook.journal.reading import Abandoned as Abandoned
-from sealbook.journal.reading import Effect as Effect
-from sealbook.journal.reading import Page as Page
-from sealbook.journal.reading import Waiting as Waiting
-from sealbook.journal.record import Ed25519Signer as Ed25519Signer
-from sealbook.journal.record import Head as Head
-from sealbook.journal.record import IdentityUpcaster as IdentityUpcaster
-from sealbook.journal.record import Record as Record
-from sealbook.journal.record import Signer as Signer
-from sealbook.journal.record import Upcaster as Upcaster
+from sealbook.journal.reading.following import Following as Following
+from sealbook.journal.reading.listings import Abandoned as Abandoned
+from sealbook.journal.reading.listings import Effect as Effect
+from sealbook.journal.reading.listings import Page as Page
+from sealbook.journal.reading.listings import Waiting as Waiting
+from sealbook.journal.records import entries
+from sealbook.journal.records.entries import EffectKey as EffectKey
+from sealbook.journal.records.entries import Entry as Entry
+from sealbook.journal.records.record import Ed25519Signer as Ed25519Signer
+from sealbook.journal.records.record import Head as Head
+from sealbook.journal.records.record import IdentityUpcaster as IdentityUpcaster
+from sealbook.journal.records.record import Record as Record
+from sealbook.journal.records.record import Signer as Signer
+from sealbook.journal.records.record import Upcaster as Upcaster
+from sealbook.journal.records.trust import Outside as Outside
+from sealbook.journal.records.trust import Trust as Trust
 from sealbook.journal.running.admitting import Fresh as Fresh
 from sealbook.journal.running.admitting import InFlight as InFlight
 from sealbook.journal.running.admitting import Replayed as Replayed
@@ -91,13 +94,10 @@ from sealbook.journal.running.recovery import DidNotHappen as DidNotHappen
 from sealbook.journal.running.recovery import Landed as Landed
 from sealbook.journal.running.recovery import reconcile as reconcile
 from sealbook.journal.running.rules import Resumption as Resumption
-from sealbook.journal.seals import ConsistencyProof as ConsistencyProof
-from sealbook.journal.seals import InclusionProof as InclusionProof
-from sealbook.journal.seals import Leaf as Leaf
-from sealbook.journal.store import Journal as Journal
-from sealbook.journal.store import Tenant as Tenant
-from sealbook.journal.trust import Outside as Outside
-from sealbook.journal.trust import Trust as Trust
+from sealbook.journal.store.logs import Log as Log
+from sealbook.journal.store.logs import StoreLog as StoreLog
+from sealbook.journal.store.verbs import Journal as Journal
+from sealbook.journal.store.verbs import Tenant as Tenant
 
 if TYPE_CHECKING:
     from sealbook.journal.aio.faces import AsyncStoreLog as AsyncStoreLog

@@ -17,10 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from sealbook.journal import entries, tables
-from sealbook.journal import requests as ask
+from sealbook.journal.deciding import requests as ask
 from sealbook.journal.engine.port import Applied, Clock, Engine, Moment, Place, Row, Snapshot, Writes
-from sealbook.journal.entries import EffectKey, Entry
 from sealbook.journal.errors import (
     Closed,
     Corrupt,
@@ -38,7 +36,9 @@ from sealbook.journal.errors import (
     RunSealed,
     UnknownVersion,
 )
-from sealbook.journal.record import (
+from sealbook.journal.records import entries
+from sealbook.journal.records.entries import EffectKey, Entry
+from sealbook.journal.records.record import (
     BODY_BYTES_MAX,
     GENESIS,
     Ed25519Signer,
@@ -50,7 +50,8 @@ from sealbook.journal.record import (
     says_it_is,
     verify_signature,
 )
-from sealbook.journal.store import Journal, Tenant
+from sealbook.journal.schema import tables
+from sealbook.journal.store.verbs import Journal, Tenant
 from sealbook.merkle.verify import verify_consistency, verify_inclusion
 
 # --- fakes ----------------------------------------------------------------------------------------------------------

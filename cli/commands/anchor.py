@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from sealbook.cli.commands.seal import print_leaf
-from sealbook.cli.durations import duration
-from sealbook.cli.options import Verb, format_option
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.durations import duration
+from sealbook.cli.ground.options import Verb, format_option
+from sealbook.cli.ground.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
     from sealbook.journal import Journal
@@ -54,9 +54,9 @@ def command(setup: Setup, run: str | None, all_open: bool, every: int | None, fo
 
 def _anchor_open(setup: Setup, journal: Journal, form: str, stopped: threading.Event) -> None:
     """One round over the tenants."""
-    from sealbook.cli.rendering import objects
-    from sealbook.cli.rendering.safe import safe
-    from sealbook.cli.rendering.words import counted
+    from sealbook.cli.records import objects
+    from sealbook.cli.screen.safe import safe
+    from sealbook.cli.screen.words import counted
 
     leaves = 0
     with setup.report("what was anchored stands") as output:

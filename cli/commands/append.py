@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sealbook.cli.options import Verb, epoch_option, format_option, run_argument
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.options import Verb, epoch_option, format_option, run_argument
+from sealbook.cli.ground.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
     from sealbook.journal import Appended, Entry, Head, Tenant
@@ -61,8 +61,8 @@ def command(
     digits or a list of text parts. {"$bytes": "base64"} in data stands for bytes; names that begin with $ take one
     more. Without JSON, or with -, the entry is read from standard input.
     """
-    from sealbook.cli import entry_json
-    from sealbook.cli.rendering.printer import Look, Printer
+    from sealbook.cli.importing import entry_json
+    from sealbook.cli.records.printer import Look, Printer
     from sealbook.journal import Head
     from sealbook.journal.errors import printable
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from sealbook.cli.desk import Desk, brought, desk_options, progress_option
-from sealbook.cli.options import Verb, format_option
-from sealbook.cli.rendering import progress
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.auditing.evidence import Desk, brought, desk_options, progress_option
+from sealbook.cli.ground.options import Verb, format_option
+from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.screen import progress
 
 
 @click.command(
@@ -51,7 +51,7 @@ def command(
         raise click.UsageError("audit covers all tenants: leave --tenant and SEALBOOK_TENANT out")
     desk = brought(checkpoints, policy, max_age, signers, require_signatures)
     if setup.own_process:
-        from sealbook.cli import isolation
+        from sealbook.cli.ground import isolation
 
         code = isolation.code_of_child(setup.folder)
         if code is not None:
@@ -60,8 +60,8 @@ def command(
 
 
 def _audit(setup: Setup, desk: Desk, strict: bool, progress_form: str, form: str) -> int:
-    from sealbook.cli import auditing
-    from sealbook.cli.rendering import objects
+    from sealbook.cli.auditing import audit as auditing
+    from sealbook.cli.records import objects
 
     shown = progress.shown("auditing", quiet=setup.quiet, form=progress_form)
     with setup.journal(readonly=True) as journal, shown as report:

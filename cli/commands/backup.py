@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sealbook.cli.options import Verb, VerbGroup, format_option
-from sealbook.cli.rendering import progress
-from sealbook.cli.rendering.words import counted, sized
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.options import Verb, VerbGroup, format_option
+from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.screen import progress
+from sealbook.cli.screen.words import counted, sized
 
 if TYPE_CHECKING:
-    from sealbook.cli.rendering.output import Output
-    from sealbook.journal.backup_manifest import Manifest
+    from sealbook.cli.screen.output import Output
+    from sealbook.journal.copies.manifest import Manifest
 
 CARRIED = "the store's secret, and all that its records say: keep it as you keep the store"
 NOT_CARRIED = "keys and what they have signed, witnesses' states, monitors' states: they live outside of the store"
@@ -58,7 +58,7 @@ def command(ctx: click.Context, target: Path | None, form: str) -> int | None:
 def _back_up(setup: Setup, target: Path, form: str) -> int:
     if (code := _in_child(setup, setup.folder)) is not None:
         return code
-    from sealbook.journal.backup import backup
+    from sealbook.journal.copies.backup import backup
 
     with (
         setup.journal(readonly=True) as journal,
@@ -91,8 +91,8 @@ def verify(setup: Setup, path: Path, strict: bool, form: str) -> int:
     """
     if (code := _in_child(setup, path)) is not None:
         return code
-    from sealbook.cli import verdict
-    from sealbook.journal.backup import verify_backup
+    from sealbook.cli.auditing import verdict
+    from sealbook.journal.copies.backup import verify_backup
 
     with progress.shown("verifying", quiet=setup.quiet) as report:
         verified = verify_backup(path, progress=report)
@@ -111,13 +111,13 @@ def _in_child(setup: Setup, folder: Path) -> int | None:
     """The verb's exit code, in the parent of the process that does the work: damaged pages may kill who reads them."""
     if not setup.own_process:
         return None
-    from sealbook.cli import isolation
+    from sealbook.cli.ground import isolation
 
     return isolation.code_of_child(folder)
 
 
 def _print_object(output: Output, manifest: Manifest, path: Path, folder: Path, more: dict[str, Any]) -> None:
-    from sealbook.cli.rendering import objects
+    from sealbook.cli.records import objects
 
     members = {name: value for name, value in manifest.members().items() if name not in ("sealbook", "v")}
     places = {"path": _name(path), "folder": _name(folder)}
@@ -130,9 +130,9 @@ def _name(path: Path) -> str:
 
 
 def _print(output: Output, manifest: Manifest, path: Path) -> None:
-    from sealbook.cli.rendering import lines
-    from sealbook.cli.rendering.safe import safe
-    from sealbook.journal import instants
+    from sealbook.cli.records import lines
+    from sealbook.cli.screen.safe import safe
+    from sealbook.journal.records import instants
 
     items = [
         ("backup", safe(str(path))),

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from sealbook.cli import exit_codes
-from sealbook.cli.options import Verb, VerbGroup, format_option
-from sealbook.cli.rendering import progress
-from sealbook.cli.rendering.words import counted
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground import exit_codes
+from sealbook.cli.ground.options import Verb, VerbGroup, format_option
+from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.screen import progress
+from sealbook.cli.screen.words import counted
 
 if TYPE_CHECKING:
-    from sealbook.cli.rendering.output import Output
+    from sealbook.cli.screen.output import Output
     from sealbook.journal.bundle.verdict import Verdict
-    from sealbook.journal.trust import Outside, Trust
+    from sealbook.journal.records.trust import Outside, Trust
     from sealbook.merkle.policy import Policy
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -101,8 +101,8 @@ def verify(
     Exit codes: 0 sound, 1 records of a newer version, or anything unchecked under --strict, 3 damaged or contradicted,
     6 no bundle, or one of a newer version.
     """
-    from sealbook.cli import bundles
-    from sealbook.cli.rendering import objects
+    from sealbook.cli.auditing import bundles
+    from sealbook.cli.records import objects
     from sealbook.journal.bundle.faults import named
     from sealbook.journal.bundle.verdict import verify as verdict_on
 
@@ -129,9 +129,10 @@ def _brought(
     checkpoints: tuple[Path, ...], policy: Path | None, max_age: str | None, keys: Path | None, required: bool
 ) -> tuple[Trust, Policy | None, int | None]:
     """What the auditor brings. What is wrong with it is told apart from what is wrong with the bundle."""
-    from sealbook.cli import bundles, offline
+    from sealbook.cli.auditing import bundles
+    from sealbook.cli.offline import proofs as offline
     from sealbook.cli.publishing import policy_file
-    from sealbook.journal.trust import Trust
+    from sealbook.journal.records.trust import Trust
     from sealbook.merkle.errors import Malformed
 
     known, signers, age = None, None, None
@@ -156,8 +157,8 @@ def _brought(
 
 
 def _print(output: Output, file: Path, verdict: Verdict) -> None:
-    from sealbook.cli.bundles import SELECTION_PROVES, WHOLE_PROVES, public_half
-    from sealbook.cli.rendering.safe import safe
+    from sealbook.cli.auditing.bundles import SELECTION_PROVES, WHOLE_PROVES, public_half
+    from sealbook.cli.screen.safe import safe
 
     header, totals = verdict.header, verdict.totals
     if verdict.sound and header is not None and totals is not None:
@@ -190,9 +191,9 @@ def list_(setup: Setup, file: Path, form: str) -> None:
 
     The bundle is checked as it is read: what a damaged one holds up to the damage is not listed.
     """
-    from sealbook.cli import bundles
-    from sealbook.cli.rendering import lines, objects
-    from sealbook.cli.rendering.safe import cut, safe
+    from sealbook.cli.auditing import bundles
+    from sealbook.cli.records import lines, objects
+    from sealbook.cli.screen.safe import cut, safe
     from sealbook.journal.bundle.faults import named
 
     with opened(file) as stream, named(stream), setup.output(paged=True) as output:
@@ -231,13 +232,14 @@ def show(setup: Setup, file: Path, runs: tuple[str, ...], everything: bool, form
     Each is checked before it is printed; damage ends the listing with exit code 3. Of a record of more than 64 KiB only
     the members that the store reads are shown, and how much was left out, unless -a is given.
     """
-    from sealbook.cli.rendering import objects
-    from sealbook.cli.rendering.lines import RecordLines, data_text
-    from sealbook.journal import NotFound, ids
+    from sealbook.cli.records import objects
+    from sealbook.cli.records.lines import RecordLines, data_text
+    from sealbook.journal import NotFound
     from sealbook.journal.bundle.faults import named
     from sealbook.journal.bundle.reader import Bundle
     from sealbook.journal.bundle.records import Believed, shown_data
     from sealbook.journal.errors import printable
+    from sealbook.journal.records import names as ids
 
     now = time.time_ns() // 1_000_000
     missing = dict.fromkeys(ids.check_run(run) for run in runs)

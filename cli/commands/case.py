@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from sealbook.cli.commands import show
-from sealbook.cli.options import Verb, range_options
-from sealbook.cli.showing import options
+from sealbook.cli.ground.options import Verb, range_options
+from sealbook.cli.selecting import options
 
 
 @click.command(

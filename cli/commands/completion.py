@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from sealbook.cli.options import Verb
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.options import Verb
+from sealbook.cli.ground.setup import Setup, pass_setup
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from sealbook.cli import exit_codes
-from sealbook.cli.options import Verb
-from sealbook.cli.rendering.safe import line, safe
-from sealbook.cli.setup import Setup, complain, pass_setup
+from sealbook.cli.ground import exit_codes
+from sealbook.cli.ground.options import Verb
+from sealbook.cli.ground.setup import Setup, complain, pass_setup
+from sealbook.cli.screen.safe import line, safe
 
 
 @click.command("demo", cls=Verb, examples=("sealbook demo", "sealbook demo --keep demo"))
@@ -35,7 +35,7 @@ def command(setup: Setup, keep: Path | None) -> int:
 
 
 def _play(setup: Setup, folder: Path, kept: Path | None) -> int:
-    from sealbook.cli import demo_story
+    from sealbook.cli.demo import story as demo_story
 
     began = time.monotonic()
     with setup.output() as output:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sealbook.cli.options import Verb, format_option
-from sealbook.cli.rendering import progress
-from sealbook.cli.rendering.words import sized
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.options import Verb, format_option
+from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.screen import progress
+from sealbook.cli.screen.words import sized
 
 if TYPE_CHECKING:
-    from sealbook.cli.rendering.output import Output
-    from sealbook.journal.usage import Usage
+    from sealbook.cli.screen.output import Output
+    from sealbook.journal.operating.usage import Usage
 
 
 @click.command("du", cls=Verb, examples=("sealbook du", "sealbook --tenant acme du", "sealbook du -o json"))
@@ -26,7 +26,7 @@ def command(setup: Setup, form: str) -> None:
     the file gets smaller in a backup. Overhead is what pages have beyond the rows in them.
     """
     from sealbook.journal import NotFound
-    from sealbook.journal.usage import usage
+    from sealbook.journal.operating.usage import usage
 
     with setup.journal(readonly=True) as journal, progress.shown("counting", quiet=setup.quiet) as report:
         used = usage(journal, progress=report)
@@ -46,7 +46,7 @@ def _overhead(used: Usage) -> int:
 
 
 def _print_object(output: Output, used: Usage, only: str | None) -> None:
-    from sealbook.cli.rendering import objects
+    from sealbook.cli.records import objects
 
     answer: dict[str, Any] = {
         "rows": used.total.rows,
@@ -83,8 +83,8 @@ def _print_object(output: Output, used: Usage, only: str | None) -> None:
 
 
 def _print(output: Output, used: Usage, only: str | None) -> None:
-    from sealbook.cli.rendering import lines
-    from sealbook.cli.rendering.safe import safe
+    from sealbook.cli.records import lines
+    from sealbook.cli.screen.safe import safe
 
     if only is None:
         tables = [(table, count, used.storage.get(f"pages.{table}", 0)) for table, count in used.tables.items()]
@@ -116,7 +116,7 @@ def _print(output: Output, used: Usage, only: str | None) -> None:
 
 
 def _table(output: Output, headings: tuple[str, ...], rows: list[list[str]]) -> None:
-    from sealbook.cli.rendering import lines
+    from sealbook.cli.records import lines
 
     lines.table(output, headings, [[(cell, ()) for cell in row] for row in rows])
     output.line()

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sealbook.cli.options import Verb, format_option
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.options import Verb, format_option
+from sealbook.cli.ground.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
-    from sealbook.cli.rendering.output import Output
+    from sealbook.cli.screen.output import Output
     from sealbook.journal import Effect, Tenant
 
 FAILED = ("failed", "did-not-happen")
@@ -38,8 +38,8 @@ def command(setup: Setup, run: str | None, in_doubt: bool, failed: bool, names: 
 
     With --in-doubt and --failed both, those that are either. `sealbook run RUN` shows every attempt.
     """
-    from sealbook.cli.rendering import objects
-    from sealbook.cli.showing import globs
+    from sealbook.cli.records import objects
+    from sealbook.cli.selecting import globs
 
     with setup.reading() as tenant, setup.output(paged=True) as output:
         found = (
@@ -63,7 +63,7 @@ def _is_wanted(effect: Effect, in_doubt: bool, failed: bool) -> bool:
 
 def _effects(tenant: Tenant, run: str | None, in_doubt: bool, failed: bool) -> Iterator[Effect]:
     from sealbook.cli.commands.run import ordered_effects
-    from sealbook.cli.paging import pages
+    from sealbook.cli.selecting.paging import pages
     from sealbook.journal import NotFound
 
     if run is not None:
@@ -79,8 +79,8 @@ def _effects(tenant: Tenant, run: str | None, in_doubt: bool, failed: bool) -> I
 
 def print_table(output: Output, effects: Iterable[Effect], *, with_run: bool = True) -> None:
     """Print effects under headings."""
-    from sealbook.cli.rendering.lines import BLANK, COLUMN_COLUMNS_MAX, KEY_DIGITS, table
-    from sealbook.cli.rendering.safe import cut, safe
+    from sealbook.cli.records.lines import BLANK, COLUMN_COLUMNS_MAX, KEY_DIGITS, table
+    from sealbook.cli.screen.safe import cut, safe
 
     headings = ("EFFECT", "NAME", "ATTEMPT", "STATUS", "RECOVERY", "RECORDS")
     rows = []

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sealbook.cli.file_output import check_place, opened
-from sealbook.cli.options import Verb, format_option, range_options
-from sealbook.cli.rendering import progress
-from sealbook.cli.rendering.words import counted
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.file_output import check_place, opened
+from sealbook.cli.ground.options import Verb, format_option, range_options
+from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.screen import progress
+from sealbook.cli.screen.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sealbook.journal.bundle.container import Codec
     from sealbook.journal.bundle.frames import ClaimedKey
-    from sealbook.journal.exporting import Exported, Question
+    from sealbook.journal.exporting.bundle import Exported, Question
 
 
 NOTHING_IN_SPAN = "no record lies between --since and --until: what was written holds none"
@@ -126,9 +126,9 @@ def _write_bundle(
     setup: Setup, question: Question, path: Path | None, codec: Codec, keys: Sequence[ClaimedKey], restart: bool
 ) -> tuple[Exported, bool]:
     """Write it, or what is left to write of it; and whether it was begun before."""
-    from sealbook.journal.export_file import Resumed, export_to
-    from sealbook.journal.exporting import export
-    from sealbook.journal.instants import of_millis
+    from sealbook.journal.exporting.bundle import export
+    from sealbook.journal.exporting.file import Resumed, export_to
+    from sealbook.journal.records.instants import of_millis
 
     begun: list[Resumed] = []
 
@@ -168,7 +168,7 @@ def _question(
     until: int | None,
     all_tenants: bool,
 ) -> Question:
-    from sealbook.journal.exporting import Question
+    from sealbook.journal.exporting.bundle import Question
 
     span = since is not None or until is not None
     if sum((bool(runs), bool(cases), span, all_tenants)) > 1:
@@ -186,7 +186,7 @@ def _claimed(folder: Path) -> list[ClaimedKey]:
     """The public halves in this folder, and the witnesses of its policy: whose they are, as this folder says."""
     from sealbook.cli.publishing import policy_file
     from sealbook.journal.bundle.frames import ClaimedKey
-    from sealbook.journal.keyring import Keyring
+    from sealbook.journal.keys.ring import Keyring
 
     policy = policy_file.read(policy_file.default_path(folder))
     held = Keyring(folder).keys()
@@ -199,8 +199,8 @@ def _claimed(folder: Path) -> list[ClaimedKey]:
 
 def _write_lines(setup: Setup, question: Question, kind: str, path: Path | None) -> None:
     """Write what other tools read: records of the selection, or traces of its runs."""
-    from sealbook.cli import exporting
-    from sealbook.cli.selection import Selection
+    from sealbook.cli.selecting import exporting
+    from sealbook.cli.selecting.records import Selection
     from sealbook.journal import NotFound
 
     if question.what == "store":
@@ -229,8 +229,8 @@ def _tell(
     setup: Setup, target: Path, question: Question, exported: Exported, form: str, *, printed: bool, resumed: bool
 ) -> None:
     """Say what was written; on standard error where the bundle itself went to standard output."""
-    from sealbook.cli.rendering import objects
-    from sealbook.cli.rendering.safe import safe
+    from sealbook.cli.records import objects
+    from sealbook.cli.screen.safe import safe
 
     totals = exported.totals
     if question.what == "span" and not totals.runs:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sealbook.cli.durations import duration
-from sealbook.cli.options import Verb, format_option
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.durations import duration
+from sealbook.cli.ground.options import Verb, format_option
+from sealbook.cli.ground.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
-    from sealbook.cli.probing import Health, Limits
+    from sealbook.cli.stories.health import Health, Limits
 
 
 @click.command(
@@ -66,13 +66,13 @@ def command(
     published without its quorum covers nothing. The probe reads where each run stands, not its records: `sealbook
     verify` checks those.
     """
-    from sealbook.cli import exit_codes
-    from sealbook.cli.probing import Limits, unreadable
+    from sealbook.cli.ground import exit_codes
+    from sealbook.cli.stories.health import Limits, unreadable
     from sealbook.journal import Corrupt
 
     limits = Limits(max_in_doubt, max_waiting_age, max_abandoned, max_unwitnessed_age, max_lease_ahead)
     if setup.own_process:
-        from sealbook.cli import isolation
+        from sealbook.cli.ground import isolation
 
         try:
             code = isolation.code_of_child(setup.folder)
@@ -84,9 +84,9 @@ def command(
 
 
 def _told(setup: Setup, health: Health, form: str) -> int:
-    from sealbook.cli.probing import as_lines, as_object
-    from sealbook.cli.rendering import objects
-    from sealbook.cli.rendering.safe import line, safe
+    from sealbook.cli.records import objects
+    from sealbook.cli.screen.safe import line, safe
+    from sealbook.cli.stories.health import as_lines, as_object
 
     with setup.output() as output:
         if form == "json":
@@ -105,8 +105,8 @@ def _probed(setup: Setup, limits: Limits) -> Health:
     """How the store stands; critical, in the error's words, when it cannot be read."""
     import time
 
-    from sealbook.cli import exit_codes
-    from sealbook.cli.probing import probe, unreadable
+    from sealbook.cli.ground import exit_codes
+    from sealbook.cli.stories.health import probe, unreadable
     from sealbook.journal import SealbookError
 
     try:

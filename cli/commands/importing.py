@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sealbook.cli import exit_codes
-from sealbook.cli.options import Verb, format_option
-from sealbook.cli.rendering import progress
-from sealbook.cli.rendering.words import counted
-from sealbook.cli.setup import Setup, complain, pass_setup
+from sealbook.cli.ground import exit_codes
+from sealbook.cli.ground.options import Verb, format_option
+from sealbook.cli.ground.setup import Setup, complain, pass_setup
+from sealbook.cli.screen import progress
+from sealbook.cli.screen.words import counted
 
 if TYPE_CHECKING:
     from sealbook.cli.importing.apply import Imported
     from sealbook.cli.importing.history import History
-    from sealbook.cli.rendering.output import Output
+    from sealbook.cli.screen.output import Output
     from sealbook.journal import Journal, Tenant
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
@@ -196,7 +196,7 @@ def _reason(file: Path, error: Exception) -> str:
 
 
 def _teller(setup: Setup, output: Output, form: str) -> Teller:
-    from sealbook.cli.rendering import objects
+    from sealbook.cli.records import objects
 
     def tell(file: Path, imported: Imported | None, reason: str | None) -> None:
         if reason is not None:
@@ -233,7 +233,7 @@ def _were(count: int) -> str:
 
 
 def _lines(file: Path, imported: Imported) -> Sequence[str]:
-    from sealbook.cli.rendering.safe import safe
+    from sealbook.cli.screen.safe import safe
 
     run = safe(imported.run)
     words = {

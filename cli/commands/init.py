@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from sealbook.cli.options import Verb
-from sealbook.cli.rendering.safe import safe
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.options import Verb
+from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.screen.safe import safe
 
 
 @click.command("init", cls=Verb, examples=("sealbook -D agents.sealbook init",))

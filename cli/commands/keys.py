@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sealbook.cli import keyring_options
-from sealbook.cli.keyring_options import keys_option, passphrase_option
-from sealbook.cli.options import Verb, VerbGroup, format_option
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground import keyring_options
+from sealbook.cli.ground.keyring_options import keys_option, passphrase_option
+from sealbook.cli.ground.options import Verb, VerbGroup, format_option
+from sealbook.cli.ground.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
-    from sealbook.cli.rendering.output import Output
-    from sealbook.journal.keyring import Key, Keyring, Purpose
+    from sealbook.cli.screen.output import Output
+    from sealbook.journal.keys.ring import Key, Keyring, Purpose
     from sealbook.merkle.keys import Algorithm
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -91,7 +91,7 @@ def gen(
     tenant `default` and BASE/TENANT for any other, and for a log that went on under another origin (`sealbook log
     adopt`) that one. Those that have a key keep it, and it is printed like a new one.
     """
-    from sealbook.journal.keyring import ALGORITHMS, Purpose
+    from sealbook.journal.keys.ring import ALGORITHMS, Purpose
 
     _one_of(record, log, witness)
     ring = keyring_options.opened(keys)
@@ -127,9 +127,9 @@ def gen(
 @pass_setup
 def list_(setup: Setup, keys: str | None, form: str) -> None:
     """List all keys, retired ones too."""
-    from sealbook.cli.rendering import lines, objects
-    from sealbook.cli.rendering.safe import safe
-    from sealbook.journal import instants
+    from sealbook.cli.records import lines, objects
+    from sealbook.cli.screen.safe import safe
+    from sealbook.journal.records import instants
 
     ring = keyring_options.opened(keys)
     found = ring.keys()
@@ -159,8 +159,8 @@ def list_(setup: Setup, keys: str | None, form: str) -> None:
 @pass_setup
 def show(setup: Setup, name: str, keys: str | None, form: str) -> None:
     """Print the public halves of a name's keys, and the largest checkpoint that a log's key has signed."""
-    from sealbook.cli.rendering import lines, objects
-    from sealbook.cli.rendering.safe import safe
+    from sealbook.cli.records import lines, objects
+    from sealbook.cli.screen.safe import safe
 
     ring = keyring_options.opened(keys)
     found = ring.find(name)
@@ -235,7 +235,7 @@ def export(setup: Setup, name: str, private: bool, to: str | None, keys: str | N
     found = ring.find(name)
     chosen = [key for key in found if len(found) == 1 or _signs(ring, key)]
     if private:
-        from sealbook.journal.keyring import KeyRefused
+        from sealbook.journal.keys.ring import KeyRefused
 
         assert to is not None
         if len(chosen) != 1:
@@ -283,9 +283,9 @@ def import_(
     A log's key comes with what it has signed, as FILE.published. A key that the ring has already is refused, whatever
     its name and purpose there.
     """
-    from sealbook.journal import pkcs8
-    from sealbook.journal.keyfile import published_path
-    from sealbook.journal.keyring import Purpose
+    from sealbook.journal.keys import pkcs8
+    from sealbook.journal.keys.public_halves import published_path
+    from sealbook.journal.keys.ring import Purpose
 
     _one_of(record, log, witness)
     tenant: str | None = None
@@ -336,7 +336,7 @@ def _origins(setup: Setup, base: str | None, exact: bool) -> list[tuple[str, str
 def _origin(setup: Setup, base: str | None, exact: bool) -> tuple[str, str | None]:
     """The origin of the log of the tenant that the setup names; with `exact` the base itself, of nobody's log unless a
     tenant is named."""
-    from sealbook.journal.origins import check_origin
+    from sealbook.journal.schema.origins import check_origin
 
     setup = _based(setup, base)
     if exact:
@@ -350,8 +350,8 @@ def _based(setup: Setup, base: str | None) -> Setup:
 
 def _kept(ring: Keyring, origin: str, tenant: str | None) -> list[Key]:
     """The keys that the origin of this tenant's log has. That of another tenant is left to `generate` to refuse."""
-    from sealbook.journal import keyfile
-    from sealbook.journal.keyring import KeyRefused
+    from sealbook.journal.keys import public_halves as keyfile
+    from sealbook.journal.keys.ring import KeyRefused
 
     found = [key for key in ring.named(origin) if key.purpose == "log"]
     theirs = [key for key in found if key.tenant is not None]
@@ -394,7 +394,7 @@ def _print_made(setup: Setup, keys: Sequence[Key]) -> None:
 
 
 def _write_public(output: Output, keys: Iterable[Key]) -> None:
-    from sealbook.cli.rendering.safe import safe
+    from sealbook.cli.screen.safe import safe
 
     for key in keys:
         output.line(safe(key.public_text))
@@ -419,8 +419,8 @@ def _succeeded(ring: Keyring, key: Key) -> bool:
 
 def _object(ring: Keyring, key: Key) -> dict[str, Any]:
     """A key as JSON: its public half and where it stands."""
-    from sealbook.journal import instants
-    from sealbook.journal.keyring import Purpose
+    from sealbook.journal.keys.ring import Purpose
+    from sealbook.journal.records import instants
 
     published = ring.published(key) if key.purpose is Purpose.LOG else None
     return {

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sealbook.cli.options import Verb, VerbGroup, epoch_option, format_option, run_argument
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.options import Verb, VerbGroup, epoch_option, format_option, run_argument
+from sealbook.cli.ground.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
-    from sealbook.cli.rendering.output import Output
+    from sealbook.cli.screen.output import Output
     from sealbook.journal import Lease, Tenant
 
 owner_option = click.option("--owner", required=True, metavar="NAME", help="Who holds the lease; shown to people.")
@@ -125,8 +125,8 @@ def _check_known(tenant: Tenant, run: str) -> None:
 
 
 def _print(output: Output, lease: Lease, form: str) -> None:
-    from sealbook.cli.rendering import lines, objects
-    from sealbook.cli.rendering.safe import safe
+    from sealbook.cli.records import lines, objects
+    from sealbook.cli.screen.safe import safe
 
     if form == "json":
         output.line(objects.text(objects.lease(lease)))

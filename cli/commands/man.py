@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from sealbook.cli.options import Verb
-from sealbook.cli.rendering.output import is_terminal
-from sealbook.cli.rendering.words import counted
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.options import Verb
+from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.screen.output import is_terminal
+from sealbook.cli.screen.words import counted
 
 
 @click.command(

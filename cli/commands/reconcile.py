@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sealbook.cli.options import Verb, format_option, run_argument
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.options import Verb, format_option, run_argument
+from sealbook.cli.ground.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
     from sealbook.journal import Effect, Tenant
@@ -46,7 +46,7 @@ def command(
     EFFECT is the effect's key, or its first digits, as `sealbook effects --in-doubt` shows them. The run's lease must
     be free; it is taken, the record is appended, and it is released: all or nothing.
     """
-    from sealbook.cli.rendering.printer import Look, Printer
+    from sealbook.cli.records.printer import Look, Printer
     from sealbook.journal import NotFound, entries, requests
     from sealbook.journal.errors import printable
 
@@ -106,7 +106,6 @@ def _in_doubt(tenant: Tenant, run: str, digits: str) -> Effect:
 
 
 def _value(text: str, option: str) -> Any:
-    from sealbook.cli import entry_json
-    from sealbook.cli.importing import strict
+    from sealbook.cli.importing import entry_json, strict
 
     return entry_json.unescaped(strict.loads(text.encode("utf-8", "surrogateescape"), option), option)

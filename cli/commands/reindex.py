@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from sealbook.cli.options import Verb, format_option
-from sealbook.cli.rendering import progress
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.options import Verb, format_option
+from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.screen import progress
 
 
 @click.command("reindex", cls=Verb, examples=("sealbook reindex",))
@@ -17,8 +17,8 @@ def command(setup: Setup, form: str) -> None:
 
     Meanwhile listings and writers are refused. One that was cut short can be run again.
     """
-    from sealbook.cli.rendering import objects
-    from sealbook.cli.rendering.words import counted
+    from sealbook.cli.records import objects
+    from sealbook.cli.screen.words import counted
 
     with setup.journal(readonly=False) as journal, progress.shown("reindexing", quiet=setup.quiet) as report:
         rows = journal.reindex(progress=report)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sealbook.cli.options import Verb, format_option
-from sealbook.cli.rendering import progress
-from sealbook.cli.rendering.words import counted
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.options import Verb, format_option
+from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.screen import progress
+from sealbook.cli.screen.words import counted
 
 if TYPE_CHECKING:
-    from sealbook.cli.rendering.output import Output
-    from sealbook.journal.restoring import RestoredTenant
+    from sealbook.cli.screen.output import Output
+    from sealbook.journal.copies.restoring import RestoredTenant
 
 NOT_CARRIED = (
     "leases: an open run goes on when an operator has forced its lease, with `sealbook lease force RUN`",
@@ -53,7 +53,7 @@ def command(setup: Setup, files: tuple[Path, ...], actor: str, reason: str, dry_
 
     The store takes its name when it is whole: a restore that was cut off has left nothing there, and begins anew.
     """
-    from sealbook.journal.restoring import check, check_free, restore
+    from sealbook.journal.copies.restoring import check, check_free, restore
 
     with ExitStack() as opened:
         streams = [opened.enter_context(file.open("rb")) for file in files]
@@ -72,14 +72,14 @@ def command(setup: Setup, files: tuple[Path, ...], actor: str, reason: str, dry_
 
 
 def _print_json(output: Output, restored: list[RestoredTenant]) -> None:
-    from sealbook.cli.rendering import objects
+    from sealbook.cli.records import objects
 
     for tenant in restored:
         output.line(objects.text(_object(tenant)))
 
 
 def _print(setup: Setup, output: Output, restored: list[RestoredTenant]) -> None:
-    from sealbook.cli.rendering.safe import safe
+    from sealbook.cli.screen.safe import safe
 
     for tenant in restored:
         records, leaves = counted(tenant.records, "record"), counted(tenant.size, "leaf", "leaves")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sealbook.cli.file_output import file_option
-from sealbook.cli.options import Verb, format_option, run_argument
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.file_output import file_option
+from sealbook.cli.ground.options import Verb, format_option, run_argument
+from sealbook.cli.ground.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
-    from sealbook.cli.rendering.telling import Public, Told
+    from sealbook.cli.stories.telling import Public, Told
     from sealbook.journal import Effect, InclusionProof, Tenant
 
 
@@ -55,9 +55,10 @@ def command(setup: Setup, run: str, tree: bool, target: Path | None, form: str) 
 
 
 def _print_story(setup: Setup, run: str, form: str) -> None:
-    from sealbook.cli.paging import run_records
-    from sealbook.cli.rendering import objects, telling
-    from sealbook.cli.rendering.printer import Look, Printer
+    from sealbook.cli.records import objects
+    from sealbook.cli.records.printer import Look, Printer
+    from sealbook.cli.selecting.paging import run_records
+    from sealbook.cli.stories import telling
 
     with setup.reading() as tenant:
         told = _told(tenant, run)
@@ -73,9 +74,9 @@ def _print_story(setup: Setup, run: str, form: str) -> None:
 
 
 def _told(tenant: Tenant, run: str) -> Told:
-    from sealbook.cli.paging import run_records
-    from sealbook.cli.rendering.telling import Told
-    from sealbook.cli.story import Story
+    from sealbook.cli.selecting.paging import run_records
+    from sealbook.cli.stories.story import Story
+    from sealbook.cli.stories.telling import Told
     from sealbook.journal import NotFound
 
     standing = tenant.standing(run)
@@ -102,7 +103,7 @@ def _check(leaf: InclusionProof) -> None:
 
 def _public(tenant: Tenant) -> Public | None:
     """How far the tenant's log was published; None before its first checkpoint."""
-    from sealbook.cli.rendering.telling import Public
+    from sealbook.cli.stories.telling import Public
     from sealbook.merkle.checkpoint import Checkpoint
     from sealbook.merkle.note import Note
 
@@ -115,8 +116,9 @@ def _public(tenant: Tenant) -> Public | None:
 
 
 def _print_family(setup: Setup, run: str, form: str) -> None:
-    from sealbook.cli.family import family
-    from sealbook.cli.rendering import objects, telling
+    from sealbook.cli.records import objects
+    from sealbook.cli.stories import telling
+    from sealbook.cli.stories.family import family
     from sealbook.journal import NotFound
 
     with setup.reading() as tenant:
@@ -131,9 +133,9 @@ def _print_family(setup: Setup, run: str, form: str) -> None:
 
 
 def _write_records(setup: Setup, run: str, target: Path | None) -> None:
-    from sealbook.cli import file_output
-    from sealbook.cli.paging import run_records
-    from sealbook.cli.record_lines import encode
+    from sealbook.cli.ground import file_output
+    from sealbook.cli.records.record_lines import encode
+    from sealbook.cli.selecting.paging import run_records
     from sealbook.journal import NotFound
 
     with setup.reading() as tenant:
@@ -146,7 +148,7 @@ def _write_records(setup: Setup, run: str, target: Path | None) -> None:
 
 def ordered_effects(tenant: Tenant, run: str) -> list[Effect]:
     """The run's effects in the order in which their latest attempts started."""
-    from sealbook.cli.paging import pages
+    from sealbook.cli.selecting.paging import pages
 
     found = pages(lambda after, limit: tenant.effects(run, after=after, limit=limit))
     return sorted(found, key=lambda effect: effect.start_seq)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from sealbook.cli.options import Verb, count, format_option, since_option
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.options import Verb, count, format_option, since_option
+from sealbook.cli.ground.setup import Setup, pass_setup
 
 SORTS = ("name", "recent", "admitted", "records", "effects", "in-doubt")  # `run_selection.SORTS`, which loads more
 
@@ -60,9 +60,9 @@ def command(
     The listing by name is complete however much is written meanwhile; in the others a run that moves while they are
     read may appear at its new place. Orders other than by name and recent hold what they sort in memory.
     """
-    from sealbook.cli.rendering import lines, objects
-    from sealbook.cli.run_selection import Wanted, find
-    from sealbook.journal import ids
+    from sealbook.cli.records import lines, objects
+    from sealbook.cli.selecting.runs import Wanted, find
+    from sealbook.journal.records import names as ids
 
     if recent and sort not in (None, "recent"):
         raise click.UsageError("--recent is --sort recent: choose one order")

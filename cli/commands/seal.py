@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sealbook.cli.options import Verb, epoch_option, format_option, run_argument
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.options import Verb, epoch_option, format_option, run_argument
+from sealbook.cli.ground.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
     from sealbook.journal import Leaf
@@ -28,8 +28,8 @@ def command(setup: Setup, run: str, epoch: int | None, outcome: str | None, form
 
 def print_leaf(setup: Setup, tenant: str, leaf: Leaf, form: str) -> None:
     """Print what the log says of a run, which it does by now."""
-    from sealbook.cli.rendering import objects
-    from sealbook.cli.rendering.safe import safe
+    from sealbook.cli.records import objects
+    from sealbook.cli.screen.safe import safe
     from sealbook.journal.errors import printable
 
     with setup.report(f"{printable(leaf.run)} stands in the log at position {leaf.index}") as output:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sealbook.cli import exit_codes
-from sealbook.cli.options import Verb, local_zone, range_options
-from sealbook.cli.setup import Setup, complain, pass_setup
-from sealbook.cli.showing import options
+from sealbook.cli.ground import exit_codes
+from sealbook.cli.ground.options import Verb, local_zone, range_options
+from sealbook.cli.ground.setup import Setup, complain, pass_setup
+from sealbook.cli.selecting import options
 
 if TYPE_CHECKING:
-    from sealbook.cli.rendering.printer import Look, Printer
-    from sealbook.cli.selection import Selection
+    from sealbook.cli.records.printer import Look, Printer
+    from sealbook.cli.selecting.records import Selection
     from sealbook.journal import Record, Tenant
 
 FOLLOW_PAUSE_S = 0.05  # so that a record appears within a tenth of a second
@@ -83,11 +83,11 @@ def command(
     08:30, yesterday or -2h, and RFC 3339; both ends count. Following is by position: an entry with a wrong clock
     neither floods nor blocks it, and one whose instant lies in the future is marked.
     """
-    from sealbook.cli.rendering import members
-    from sealbook.cli.rendering.output import is_terminal
-    from sealbook.cli.rendering.printer import Look
-    from sealbook.cli.showing import grep as grepping
-    from sealbook.cli.showing import levels, matches
+    from sealbook.cli.records import levels, members
+    from sealbook.cli.records.printer import Look
+    from sealbook.cli.screen.output import is_terminal
+    from sealbook.cli.selecting import grep as grepping
+    from sealbook.cli.selecting import matches
 
     if field_names or field is not None:
         if any(
@@ -170,7 +170,7 @@ class Position:
 
     def first(self, tenant: Tenant) -> int:
         """The arrival to begin at; `Corrupt` when the record of the cursor is not what it was."""
-        from sealbook.cli.showing import cursors
+        from sealbook.cli.records import cursors
 
         text = self.after_cursor if self.cursor is None else self.cursor
         found = None if self.file is None else cursors.read_file(self.file)
@@ -204,7 +204,7 @@ class Progress:
 
     def keep(self) -> None:
         """Call it when what was printed has been flushed."""
-        from sealbook.cli.showing import cursors
+        from sealbook.cli.records import cursors
 
         if self._file is not None and self._newest is not None and self._newest is not self._kept:
             cursors.write_file(self._file, cursors.Cursor.of(self._newest))
@@ -215,8 +215,8 @@ def print_records(
     setup: Setup, selection: Selection, order: Order, look: Look, position: Position = FROM_THE_BEGINNING
 ) -> bool:
     """Print the selection's records, and those that come if they are followed. Whether there were any."""
-    from sealbook.cli.rendering.printer import Printer
-    from sealbook.cli.showing.cursors import Cursor
+    from sealbook.cli.records.cursors import Cursor
+    from sealbook.cli.records.printer import Printer
 
     progress = Progress(position.file)
     with setup.reading(to_come=order.follow) as tenant:
@@ -240,7 +240,7 @@ def print_records(
 def _check_known(tenant: Tenant, selection: Selection) -> None:
     """`NotFound` for a run or case that was asked for by its exact name and has no record: a misspelt name must not
     look like one without records. Globs and matches are filters, which nothing may meet."""
-    from sealbook.cli.showing.globs import is_glob
+    from sealbook.cli.selecting.globs import is_glob
     from sealbook.journal import NotFound
 
     for run in (*selection.runs, *(() if selection.run is None else (selection.run,))):
@@ -251,7 +251,7 @@ def _check_known(tenant: Tenant, selection: Selection) -> None:
 
 
 def _selected(tenant: Tenant, selection: Selection, order: Order) -> Iterable[Record]:
-    from sealbook.cli.selection import newest, records
+    from sealbook.cli.selecting.records import newest, records
 
     if order.count is None or order.reverse != order.oldest:
         return records(tenant, selection, reverse=order.reverse, limit=order.count)
@@ -262,7 +262,7 @@ def _selected(tenant: Tenant, selection: Selection, order: Order) -> Iterable[Re
 
 
 def _follow(tenant: Tenant, selection: Selection, order: Order, printer: Printer, progress: Progress) -> None:
-    from sealbook.cli.selection import Sieve
+    from sealbook.cli.selecting.records import Sieve
 
     sieve = Sieve(tenant, selection)
     following = tenant.follow(selection.run, case=selection.case, from_now=True)
@@ -278,9 +278,9 @@ def _follow(tenant: Tenant, selection: Selection, order: Order, printer: Printer
 
 
 def _of_names(runs: tuple[str, ...], case: str | None, kinds: tuple[str, ...]) -> Selection:
-    from sealbook.cli.selection import Selection
-    from sealbook.cli.showing.globs import is_glob
-    from sealbook.journal import ids
+    from sealbook.cli.selecting.globs import is_glob
+    from sealbook.cli.selecting.records import Selection
+    from sealbook.journal.records import names as ids
 
     for name in runs:
         ids.check_run(name)
@@ -294,9 +294,9 @@ def _of_names(runs: tuple[str, ...], case: str | None, kinds: tuple[str, ...]) -
 
 
 def _list_fields(setup: Setup, field: str | None, form: str) -> int:
-    from sealbook.cli.rendering import objects
-    from sealbook.cli.rendering.safe import safe
-    from sealbook.cli.showing import fields, listings
+    from sealbook.cli.records import fields, objects
+    from sealbook.cli.screen.safe import safe
+    from sealbook.cli.selecting import listings
 
     def shown(value: str) -> str:
         return objects.text({"field": field, "value": value}) if form == "json" else safe(value)

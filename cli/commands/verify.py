@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sealbook.cli.desk import (
+from sealbook.cli.auditing.evidence import (
     FILE,
     Desk,
     brought,
@@ -17,11 +17,11 @@ from sealbook.cli.desk import (
     progress_option,
     publications,
 )
-from sealbook.cli.offline_files import OfflineFiles, verify_files
-from sealbook.cli.options import Verb, format_option
-from sealbook.cli.parallel import JOBS_MAX
-from sealbook.cli.rendering import progress
-from sealbook.cli.setup import Setup, pass_setup
+from sealbook.cli.ground.options import Verb, format_option
+from sealbook.cli.ground.parallel import JOBS_MAX
+from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.offline.files import OfflineFiles, verify_files
+from sealbook.cli.screen import progress
 
 if TYPE_CHECKING:
     from sealbook.journal import Finding
@@ -139,16 +139,16 @@ def _verify_store(
     setup: Setup, runs: tuple[str, ...], level: str, desk: Desk, strict: bool, jobs: int, progress_form: str, form: str
 ) -> int:
     if setup.own_process:
-        from sealbook.cli import isolation
+        from sealbook.cli.ground import isolation
 
         code = isolation.code_of_child(setup.folder)
         if code is not None:
             return code
-    from sealbook.cli import verdict as verdicts
-    from sealbook.cli.parallel import sweeper
-    from sealbook.cli.rendering import objects
+    from sealbook.cli.auditing import verdict as verdicts
+    from sealbook.cli.ground.parallel import sweeper
+    from sealbook.cli.records import objects
     from sealbook.journal import Level, NotFound
-    from sealbook.journal.ids import STORE_LOG
+    from sealbook.journal.records.names import STORE_LOG
 
     only = setup.tenant if setup.tenant_given and not runs else None
     depth = Level[level.upper()]

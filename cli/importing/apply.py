@@ -12,11 +12,11 @@ from typing import Literal
 from sealbook.cli.importing import traj
 from sealbook.cli.importing.history import SUFFIX_HEX, UNNAMED_PREFIX, History, Original, Segment, tail
 from sealbook.journal import requests
-from sealbook.journal.entries import Entry
 from sealbook.journal.errors import InvalidInput, InvalidName, Refused
-from sealbook.journal.record import GENESIS, Head, Record
-from sealbook.journal.store import Journal, Tenant
-from sealbook.journal.values import encode_map
+from sealbook.journal.records.cbor import encode_map
+from sealbook.journal.records.entries import Entry
+from sealbook.journal.records.record import GENESIS, Head, Record
+from sealbook.journal.store.verbs import Journal, Tenant
 
 LEASE_TTL_S = 60  # each lease ends within the group that takes it; no other process ever sees one live
 PAGE_RECORDS_MIN = 4  # of the first page: most runs that are looked at are other ones, and differ at once

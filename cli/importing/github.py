@@ -23,8 +23,8 @@ from sealbook.cli.importing.history import History, Segment, legal
 from sealbook.cli.importing.strict import damaged
 from sealbook.cli.importing.traj import outcome_of
 from sealbook.journal import entries
-from sealbook.journal.entries import EffectKey, Entry
-from sealbook.journal.ids import RUN_BYTES_MAX
+from sealbook.journal.records.entries import EffectKey, Entry
+from sealbook.journal.records.names import RUN_BYTES_MAX
 
 SOURCE = "github"
 OUTCOMES = {"success": "completed", "failure": "failed"}

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sealbook.indexes.standing import seals
-from sealbook.journal.entries import Entry
-from sealbook.journal.ids import ADMISSION_BYTES_MAX, RUN_BYTES_MAX
+from sealbook.journal.records.entries import Entry
+from sealbook.journal.records.names import ADMISSION_BYTES_MAX, RUN_BYTES_MAX
 
 SUFFIX_HEX = 8  # of a name that had to be changed, or of a run id that is taken
 UNNAMED_PREFIX = "history-"  # begins the name of a history that states no run id

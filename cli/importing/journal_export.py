@@ -19,8 +19,8 @@ from typing import Any
 from sealbook.cli.importing.history import History, Segment, legal
 from sealbook.cli.importing.strict import damaged
 from sealbook.journal import entries
-from sealbook.journal.entries import Entry
-from sealbook.journal.ids import RUN_BYTES_MAX
+from sealbook.journal.records.entries import Entry
+from sealbook.journal.records.names import RUN_BYTES_MAX
 
 SOURCE = "systemd-journal"
 BOOT = "_BOOT_ID"

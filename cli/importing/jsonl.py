@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from sealbook.cli.entry_json import effect_key, unescaped
 from sealbook.cli.importing import documents, strict
+from sealbook.cli.importing.entry_json import effect_key, unescaped
 from sealbook.cli.importing.history import History, Original, Segment, legal
 from sealbook.cli.importing.strict import damaged
-from sealbook.cli.rendering.words import counted
+from sealbook.cli.screen.words import counted
 from sealbook.journal import entries
-from sealbook.journal.entries import Entry
 from sealbook.journal.errors import Refused
-from sealbook.journal.ids import RUN_BYTES_MAX
+from sealbook.journal.records.entries import Entry
+from sealbook.journal.records.names import RUN_BYTES_MAX
 
 SOURCE = "jsonl"
 ORIGINAL = ("tenant", "at", "hash")  # members of a line that the new record cannot have

@@ -22,8 +22,8 @@ from sealbook.cli.importing import documents, strict
 from sealbook.cli.importing.history import History, Segment, legal
 from sealbook.cli.importing.strict import damaged
 from sealbook.journal import entries
-from sealbook.journal.entries import EffectKey, Entry
-from sealbook.journal.ids import CASE_BYTES_MAX, RUN_BYTES_MAX
+from sealbook.journal.records.entries import EffectKey, Entry
+from sealbook.journal.records.names import CASE_BYTES_MAX, RUN_BYTES_MAX
 
 SOURCE = "otlp"
 OPERATION = "gen_ai.operation.name"

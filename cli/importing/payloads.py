@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sealbook.cli.importing import strict
-from sealbook.journal.values import DEPTH_MAX
+from sealbook.journal.records.cbor import DEPTH_MAX
 
 ENCODING = "encoding"
 JSON = "json/plain"

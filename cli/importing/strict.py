@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from sealbook.journal.errors import InvalidInput, shown
-from sealbook.journal.values import DEPTH_MAX, INTEGER_MAX, INTEGER_MIN
+from sealbook.journal.records.cbor import DEPTH_MAX, INTEGER_MAX, INTEGER_MIN
 
 JSON_DEPTH_MAX = 60  # leaves room for the members that a record wraps around what was in the file
 INTEGER_DIGITS_MAX = 20  # of 2**64 - 1; longer ones are refused unread, since int() takes quadratic time

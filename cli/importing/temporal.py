@@ -38,9 +38,10 @@ from typing import Any
 from sealbook.cli.importing import payloads, strict
 from sealbook.cli.importing.history import Cancel, History, Segment, legal, unnamed_run
 from sealbook.cli.importing.strict import Damaged, damaged
-from sealbook.journal import entries, instants
-from sealbook.journal.entries import EffectKey, Entry
-from sealbook.journal.ids import ACTOR_BYTES_MAX, CASE_BYTES_MAX, RUN_BYTES_MAX
+from sealbook.journal import entries
+from sealbook.journal.records import instants
+from sealbook.journal.records.entries import EffectKey, Entry
+from sealbook.journal.records.names import ACTOR_BYTES_MAX, CASE_BYTES_MAX, RUN_BYTES_MAX
 
 SOURCE = "temporal"
 STRANGER = "temporal"  # who acted where the history gives no identity

@@ -40,8 +40,8 @@ from sealbook.cli.importing import strict
 from sealbook.cli.importing.history import History, Segment, legal, stem
 from sealbook.cli.importing.strict import Damaged, damaged
 from sealbook.journal import entries
-from sealbook.journal.entries import EffectKey, Entry
-from sealbook.journal.ids import OUTCOME_BYTES_MAX, RUN_BYTES_MAX
+from sealbook.journal.records.entries import EffectKey, Entry
+from sealbook.journal.records.names import OUTCOME_BYTES_MAX, RUN_BYTES_MAX
 
 SWE_AGENT = "swe-agent"
 MINI_SWE_AGENT = "mini-swe-agent"

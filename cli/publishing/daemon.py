@@ -13,14 +13,14 @@ from typing import Final
 
 import trio
 
-from sealbook.cli import exit_codes
+from sealbook.cli.ground import exit_codes
 from sealbook.cli.publishing.client import Clock, Transport
 from sealbook.cli.publishing.memory import Memory, PublishingStopped
 from sealbook.cli.publishing.publisher import Publisher, Rules, State, Turn
 from sealbook.cli.publishing.signing import LogSigner, check_keys
 from sealbook.journal.errors import SealbookError
-from sealbook.journal.keyring import Keyring
-from sealbook.journal.log import Log, StoreLog
+from sealbook.journal.keys.ring import Keyring
+from sealbook.journal.store.logs import Log, StoreLog
 from sealbook.merkle.errors import VerificationError
 
 PARALLEL_LOGS_MAX: Final = 8

@@ -27,9 +27,9 @@ from typing import Any, Final
 from blake3 import blake3
 
 from sealbook.cli.publishing.policy_file import FOLDER, make_folders
-from sealbook.journal import private_files
 from sealbook.journal.errors import Corrupt, NotFound
-from sealbook.journal.private_files import PRIVATE_MODE
+from sealbook.journal.keys import private_files
+from sealbook.journal.keys.private_files import PRIVATE_MODE
 from sealbook.merkle.encoding import base64_text
 from sealbook.merkle.errors import VerificationError
 from sealbook.merkle.witness import Evidence, origin_key

@@ -6,10 +6,10 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from sealbook.cli.named_files import FileRefused
-from sealbook.cli.urls import is_base
-from sealbook.journal import private_files
+from sealbook.cli.ground.named_files import FileRefused
+from sealbook.cli.ground.urls import is_base
 from sealbook.journal.errors import InvalidInput, NotFound
+from sealbook.journal.keys import private_files
 from sealbook.merkle.errors import Malformed
 from sealbook.merkle.keys import VerifierKey
 from sealbook.merkle.policy import NONE, POLICY_BYTES_MAX, Policy, PolicyLog

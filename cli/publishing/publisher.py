@@ -27,9 +27,9 @@ from sealbook.cli.publishing.memory import FAILURE_CHARACTERS_MAX, Charge, Known
 from sealbook.cli.publishing.policy_file import Address, addresses
 from sealbook.cli.publishing.rounds import Report, run_round
 from sealbook.cli.publishing.signing import LogSigner
-from sealbook.journal.log import Log
-from sealbook.journal.publishing import KeptCheckpoint
-from sealbook.journal.tables import CheckpointState
+from sealbook.journal.deciding.log.checkpoints import KeptCheckpoint
+from sealbook.journal.schema.tables import CheckpointState
+from sealbook.journal.store.logs import Log
 from sealbook.merkle.errors import VerificationError
 from sealbook.merkle.keys import VerifierKey
 from sealbook.merkle.note import Note, Signature, verify_line

@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sealbook.cli.publishing.memory import Known, Memory
+from sealbook.journal.deciding.log.checkpoints import KeptCheckpoint
+from sealbook.journal.deciding.log.promises import Consistent, PublishedAhead, check_growth
 from sealbook.journal.errors import NotFound
-from sealbook.journal.keyring import KeyRefused, Keyring, Purpose
-from sealbook.journal.log import Log, StoreLog
-from sealbook.journal.published import Consistent, PublishedAhead, check_growth
-from sealbook.journal.publishing import KeptCheckpoint
+from sealbook.journal.keys.ring import KeyRefused, Keyring, Purpose
+from sealbook.journal.store.logs import Log, StoreLog
 from sealbook.merkle import tree
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.keys import SignatureLine, VerifierKey

@@ -14,12 +14,12 @@ from sealbook.journal.aio.host import Host
 from sealbook.journal.aio.leased import AsyncLeasedRun, admit, leased
 from sealbook.journal.aio.verbs import Builder, Face, WritingFace, long, paged, short, written
 from sealbook.journal.errors import Closed, InvalidInput, WrongLoop
-from sealbook.journal.log import Log, StoreLog
-from sealbook.journal.origins import DEFAULT_TENANT
 from sealbook.journal.running.admitting import Admission
 from sealbook.journal.running.leased import promised_by
-from sealbook.journal.store import Journal, Tenant
-from sealbook.journal.writer import Writer
+from sealbook.journal.schema.origins import DEFAULT_TENANT
+from sealbook.journal.store.logs import Log, StoreLog
+from sealbook.journal.store.verbs import Journal, Tenant
+from sealbook.journal.writing.writer import Writer
 
 P = ParamSpec("P")
 J = TypeVar("J", bound="AsyncJournal")

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
-from sealbook.journal.following import Followed, Following
-from sealbook.journal.record import Record
+from sealbook.journal.reading.following import Followed, Following
+from sealbook.journal.records.record import Record
 
 if TYPE_CHECKING:
     from sealbook.journal.aio.faces import AsyncTenant
-    from sealbook.journal.store import Tenant
+    from sealbook.journal.store.verbs import Tenant
 
 P = ParamSpec("P")
 

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol, TypeVar
 
-from sealbook.journal import requests as ask
-from sealbook.journal.writer import Writer
+from sealbook.journal.deciding import requests as ask
+from sealbook.journal.writing.writer import Writer
 
 T = TypeVar("T")
 

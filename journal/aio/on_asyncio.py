@@ -10,11 +10,11 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
-from sealbook.journal import requests as ask
 from sealbook.journal.aio.faces import AsyncJournal
 from sealbook.journal.aio.host import PLACES_MAX, Scope
+from sealbook.journal.deciding import requests as ask
 from sealbook.journal.errors import OpenedBeforeFork, WrongLoop
-from sealbook.journal.writer import Ticket, Writer
+from sealbook.journal.writing.writer import Ticket, Writer
 
 T = TypeVar("T")
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Coroutine
 from functools import partial, wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
-from sealbook.journal import requests as ask
 from sealbook.journal.aio.host import Host
+from sealbook.journal.deciding import requests as ask
 from sealbook.journal.errors import SealbookError
-from sealbook.journal.ids import LIMIT_DEFAULT
-from sealbook.journal.writer import Writer
+from sealbook.journal.records.names import LIMIT_DEFAULT
+from sealbook.journal.writing.writer import Writer
 
 P = ParamSpec("P")
 S = TypeVar("S")

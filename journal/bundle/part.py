@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from sealbook.journal.bundle.frames import Counts, TenantPart
 from sealbook.journal.bundle.scratch import Scratch
-from sealbook.journal.record import GENESIS
-from sealbook.journal.trust import Outside
+from sealbook.journal.records.record import GENESIS
+from sealbook.journal.records.trust import Outside
 from sealbook.merkle.monitor import Growth
 
 RUN = struct.Struct(">Q32s32sQQQB")

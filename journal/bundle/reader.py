@@ -38,8 +38,8 @@ from sealbook.journal.bundle.part import ASKED, FINAL, SEALED, UNSURE, Entries, 
 from sealbook.journal.bundle.records import Believed, believe, place_said
 from sealbook.journal.bundle.scratch import Scratch
 from sealbook.journal.errors import Corrupt
-from sealbook.journal.ids import OPERATOR_RUN, RESTORATION
-from sealbook.journal.record import (
+from sealbook.journal.records.names import OPERATOR_RUN, RESTORATION
+from sealbook.journal.records.record import (
     ED25519,
     IdentityUpcaster,
     Upcaster,
@@ -47,7 +47,7 @@ from sealbook.journal.record import (
     signer_id,
     verify_signature,
 )
-from sealbook.journal.trust import Outside
+from sealbook.journal.records.trust import Outside
 from sealbook.merkle.anchor_batch import InnerProof
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.entry import LeafEntry, LeafType

@@ -12,10 +12,10 @@ from typing import Any
 import cbor2
 
 from sealbook.indexes.standing import seals
-from sealbook.journal import ids
 from sealbook.journal.bundle import canonical
 from sealbook.journal.errors import Corrupt, InvalidName, Refused, UnknownVersion
-from sealbook.journal.record import (
+from sealbook.journal.records import names as ids
+from sealbook.journal.records.record import (
     BODY_BYTES_MAX,
     LINEAGE_BYTES,
     SALT_BYTES,

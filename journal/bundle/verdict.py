@@ -14,7 +14,7 @@ from sealbook.journal.bundle.faults import CONTENT, Damaged, Fault
 from sealbook.journal.bundle.frames import ClaimedKey, Header, KeptNote, Proof, TenantPart, Totals
 from sealbook.journal.bundle.reader import Bundle, Item, Signer
 from sealbook.journal.bundle.records import Believed
-from sealbook.journal.trust import NOTHING_BROUGHT, Outside, Trust
+from sealbook.journal.records.trust import NOTHING_BROUGHT, Outside, Trust
 from sealbook.merkle.errors import VerificationError
 from sealbook.merkle.policy import Policy
 

@@ -31,7 +31,6 @@ import lmdb
 from sealbook.journal import events
 from sealbook.journal.engine import datafile
 from sealbook.journal.engine import folder as store_folder
-from sealbook.journal.engine.gate import Gate
 from sealbook.journal.engine.port import (
     DURABLE,
     NOT_WRITTEN,
@@ -57,6 +56,7 @@ from sealbook.journal.errors import (
     StoreFull,
     WrongFormat,
 )
+from sealbook.journal.threads.turns import Gate
 
 ENGINE_FORMAT: Final = datafile.DATA_FORMAT
 LIB_VERSION: Final = 0  # LMDB 0.9, whatever the wheel or the environment prefers

@@ -1,6 +1,6 @@
 """The engine port: ordered bytes in named tables, small enough for a remote engine later.
 
-An engine keeps rows in the tables that `sealbook.journal.tables` names. It offers a snapshot,
+An engine keeps rows in the tables that `sealbook.journal.schema.tables` names. It offers a snapshot,
 and one way to write. Rules live above it: an engine knows nothing of runs.
 """
 

@@ -12,9 +12,9 @@ from typing import Any
 from uuid import uuid4
 
 from sealbook.indexes.standing import Standing
-from sealbook.journal import entries
-from sealbook.journal import requests as ask
+from sealbook.journal.deciding import requests as ask
 from sealbook.journal.errors import Refused
+from sealbook.journal.records import entries
 from sealbook.journal.running.needs import Read, Rule, Submit
 
 ADMITTER = "admission"  # owner of the lease under which a run is admitted; released in the same transaction

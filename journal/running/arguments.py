@@ -13,9 +13,9 @@ from typing import Any
 
 from blake3 import blake3
 
-from sealbook.journal import values
-from sealbook.journal.entries import EFFECT_KEY_BYTES, EffectKey, length_prefixed
 from sealbook.journal.errors import InvalidEntry, InvalidInput, shown
+from sealbook.journal.records import cbor as values
+from sealbook.journal.records.entries import EFFECT_KEY_BYTES, EffectKey, length_prefixed
 
 ARGUMENT_BYTES_MAX = 4096  # what a reader of the run wants to see on a page, and a replay to compare at once
 NAME_BYTES_MAX = 256

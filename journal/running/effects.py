@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sealbook.indexes.standing import DONE, EffectStatus
-from sealbook.journal import entries, events
-from sealbook.journal import requests as ask
-from sealbook.journal.entries import Entry
+from sealbook.journal import events
+from sealbook.journal.deciding import requests as ask
 from sealbook.journal.errors import (
     DuplicateEffect,
     InDoubt,
@@ -22,7 +21,9 @@ from sealbook.journal.errors import (
     TooLarge,
     shown,
 )
-from sealbook.journal.record import Record
+from sealbook.journal.records import entries
+from sealbook.journal.records.entries import Entry
+from sealbook.journal.records.record import Record
 from sealbook.journal.running import arguments, failures
 from sealbook.journal.running import recovery as recoveries
 from sealbook.journal.running.arguments import CALL, STEP, Asked, Key

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sealbook.journal import events, ids
-from sealbook.journal import requests as ask
+from sealbook.journal import events
+from sealbook.journal.deciding import requests as ask
+from sealbook.journal.deciding.leases import Lease
 from sealbook.journal.engine.port import Clock
 from sealbook.journal.errors import Closed, Fenced, InvalidInput, LeaseNotHeld, RunSealed, SealbookError
-from sealbook.journal.lease import Lease
-from sealbook.journal.record import Record
+from sealbook.journal.records import names as ids
+from sealbook.journal.records.record import Record
 from sealbook.journal.running.needs import Pause, Read, Rule, Submit
 
 TTL_S_DEFAULT = 30.0

@@ -13,8 +13,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from sealbook.journal.deciding.leases import Lease
 from sealbook.journal.errors import InvalidInput
-from sealbook.journal.lease import Lease
 from sealbook.journal.running import admitting
 from sealbook.journal.running.admitting import Admission
 from sealbook.journal.running.arguments import Key
@@ -24,7 +24,7 @@ from sealbook.journal.running.recovery import Reconcile, Recovery
 from sealbook.journal.running.rules import Resumption, Rules
 
 if TYPE_CHECKING:
-    from sealbook.journal.store import Tenant
+    from sealbook.journal.store.verbs import Tenant
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from sealbook.journal.requests import Request
+from sealbook.journal.deciding.requests import Request
 
 T = TypeVar("T")
 

@@ -30,9 +30,9 @@ from typing import Any
 from blake3 import blake3
 
 from sealbook.indexes.standing import FAILED, EffectStatus, seals
-from sealbook.journal.admission import SETTLED_AS
+from sealbook.journal.deciding.admission import SETTLED_AS
 from sealbook.journal.errors import Mismatch
-from sealbook.journal.record import Record
+from sealbook.journal.records.record import Record
 from sealbook.journal.running.arguments import CALL, STEP, Asked, encode, same, told
 
 MARKS = frozenset({STEP})  # members of a step that its content leaves out,

@@ -15,12 +15,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sealbook.indexes.standing import Standing, seals
-from sealbook.journal import entries, instants
-from sealbook.journal import requests as ask
-from sealbook.journal.entries import Entry
+from sealbook.journal.deciding import requests as ask
 from sealbook.journal.errors import InvalidInput, KeyRequired
-from sealbook.journal.reading import Effect
-from sealbook.journal.record import Record
+from sealbook.journal.reading.listings import Effect
+from sealbook.journal.records import entries, instants
+from sealbook.journal.records.entries import Entry
+from sealbook.journal.records.record import Record
 from sealbook.journal.running import arguments, failures
 from sealbook.journal.running.arguments import Asked, Key
 from sealbook.journal.running.effects import Effects

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from random import SystemRandom
 from typing import Any
 
-from sealbook.journal import requests as ask
+from sealbook.journal.deciding import requests as ask
 from sealbook.journal.engine.port import Clock
-from sealbook.journal.entries import Entry
 from sealbook.journal.errors import Fenced
-from sealbook.journal.record import Record
+from sealbook.journal.records.entries import Entry
+from sealbook.journal.records.record import Record
 from sealbook.journal.running.arguments import STEP
 from sealbook.journal.running.holding import Hold
 from sealbook.journal.running.needs import Read, Rule, Submit

@@ -14,8 +14,9 @@ from click.testing import Result
 from published_log import log_signer, publish, signed_note, witness_signer
 from store_files import change, flip, value
 
-from sealbook.journal import EffectKey, Journal, entries, tables
-from sealbook.journal.ids import STORE_LOG
+from sealbook.journal import EffectKey, Journal, entries
+from sealbook.journal.records.names import STORE_LOG
+from sealbook.journal.schema import tables
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.entry import LeafEntry, LeafType
 from sealbook.merkle.tenant_head import TenantHead

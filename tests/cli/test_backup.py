@@ -14,7 +14,8 @@ import pytest
 from click.testing import Result
 from damaging import flip, overwrite, stored
 
-from sealbook.journal import Journal, entries, tables
+from sealbook.journal import Journal, entries
+from sealbook.journal.schema import tables
 
 PAGE = 4096
 Call = Callable[..., Result]

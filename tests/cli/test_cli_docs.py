@@ -18,10 +18,10 @@ from project import ROOT
 from published_log import log_signer, publish, signed_note
 
 from sealbook.cli import docs
+from sealbook.cli.ground.options import Verb, VerbGroup
 from sealbook.cli.main import cli
-from sealbook.cli.options import Verb, VerbGroup
 from sealbook.journal import Journal
-from sealbook.journal.keyring import Keyring
+from sealbook.journal.keys.ring import Keyring
 from sealbook.merkle.checkpoint import Checkpoint
 
 COMMANDS = {path: (command, text) for path, command, text in docs.commands()}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sealbook.cli import demo_story
-from sealbook.cli.demo_world import CHARGE, Step
+from sealbook.cli.demo import story as demo_story
+from sealbook.cli.demo.world import CHARGE, Step
 from sealbook.cli.main import cli
 from sealbook.journal import Journal
 

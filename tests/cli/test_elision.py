@@ -9,7 +9,7 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sealbook.cli.rendering import elision, objects
+from sealbook.cli.records import elision, objects
 
 LIMIT = elision.VALUE_BYTES_MAX
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from sealbook.cli.main import cli
 from sealbook.journal import Journal, entries
-from sealbook.journal.keyring import Keyring, Purpose
+from sealbook.journal.keys.ring import Keyring, Purpose
 
 ORIGIN = "example.com/agents"
 

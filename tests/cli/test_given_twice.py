@@ -9,8 +9,8 @@ import click
 import pytest
 from click.testing import Result
 
+from sealbook.cli.ground.options import Verb, VerbGroup
 from sealbook.cli.main import cli
-from sealbook.cli.options import Verb, VerbGroup
 from sealbook.journal import EffectKey, Journal
 
 Call = Callable[..., Result]

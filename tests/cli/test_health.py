@@ -13,8 +13,9 @@ from click.testing import Result
 from published_log import log_signer, publish
 from store_files import change
 
-from sealbook.journal import EffectKey, Journal, Moment, entries, tables
+from sealbook.journal import EffectKey, Journal, Moment, entries
 from sealbook.journal.engine.clock import system_clock
+from sealbook.journal.schema import tables
 from sealbook.merkle.note import sign_text
 
 Call = Callable[..., Result]

@@ -19,17 +19,18 @@ from published_log import log_signer, publish, signed_note, witness_signer
 from witness_world import NAME, GrowingLog
 
 from sealbook.cli import docs
-from sealbook.cli.commands.log_monitor import _leaf_object
-from sealbook.cli.monitor_state import Newest
+from sealbook.cli.commands.log.monitor import _leaf_object
+from sealbook.cli.monitoring.state import Newest
 from sealbook.cli.publishing.memory import Charge, Known, Memory
-from sealbook.cli.witness.binding import open_state
-from sealbook.cli.witness.cosigner import Cosigner
-from sealbook.journal import EffectKey, Journal, entries, tables
+from sealbook.cli.witnessing.binding import open_state
+from sealbook.cli.witnessing.cosigner import Cosigner
+from sealbook.journal import EffectKey, Journal, entries
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.lmdb import LmdbEngine
 from sealbook.journal.engine.port import Writes
-from sealbook.journal.keyring import Keyring, Purpose
-from sealbook.journal.record import Ed25519Signer
+from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.records.record import Ed25519Signer
+from sealbook.journal.schema import tables
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.tenant_head import TenantHead
 

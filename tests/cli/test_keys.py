@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from sealbook.journal import Journal, pkcs8
-from sealbook.journal.keyring import Keyring, Purpose
+from sealbook.journal import Journal
+from sealbook.journal.keys import pkcs8
+from sealbook.journal.keys.ring import Keyring, Purpose
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.keys import Algorithm, Signer, VerifierKey
 from sealbook.merkle.note import Note, sign_text

@@ -17,9 +17,9 @@ import pytest
 from click.testing import Result
 from published_log import PublishedLog, publish
 
-from sealbook.cli import listening
-from sealbook.cli.commands.log_serve import address
-from sealbook.cli.tiles import write_tiles
+from sealbook.cli.commands.log.serve import address
+from sealbook.cli.serving import listening
+from sealbook.cli.serving.tiles import write_tiles
 from sealbook.journal import Journal, entries
 from sealbook.merkle.tiles import EntryBundle, HashTile
 

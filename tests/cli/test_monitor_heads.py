@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 from published_log import ORIGIN, PublishedLog, log_signer, signed_note
 
-from sealbook.cli import monitor
 from sealbook.cli.main import cli
-from sealbook.cli.monitor import visit
-from sealbook.cli.monitor_state import State
-from sealbook.cli.tiles import Beside, FolderOfTiles, write_tiles
+from sealbook.cli.monitoring import monitor
+from sealbook.cli.monitoring.monitor import visit
+from sealbook.cli.monitoring.state import State
+from sealbook.cli.serving.tiles import Beside, FolderOfTiles, write_tiles
 from sealbook.merkle import Checkpoint, VerificationError, tree
 from sealbook.merkle.policy import Policy, PolicyLog
 from sealbook.merkle.tenant_head import TenantHead

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sealbook.cli import entry_json
-from sealbook.cli.rendering import objects
+from sealbook.cli.importing import entry_json
+from sealbook.cli.records import objects
 from sealbook.journal import Ed25519Signer, EffectKey, Journal, entries
 
 CHARGE = EffectKey("order-42", "charge")

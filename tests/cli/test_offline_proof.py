@@ -20,12 +20,14 @@ import pytest
 from click.testing import CliRunner, Result
 from published_log import PublishedLog, log_signer, publish, signed_note, witness_signer
 
-from sealbook.cli import offline, offline_files, record_lines
-from sealbook.cli.accepted import Accepted
 from sealbook.cli.main import cli
-from sealbook.cli.offline import Chain
+from sealbook.cli.offline import files as offline_files
+from sealbook.cli.offline import proofs as offline
+from sealbook.cli.offline.accepted import Accepted
+from sealbook.cli.offline.proofs import Chain
+from sealbook.cli.records import record_lines
 from sealbook.journal import Journal, UnknownVersion, entries
-from sealbook.journal.record import Ed25519Signer, Row, chain_hash
+from sealbook.journal.records.record import Ed25519Signer, Row, chain_hash
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.entry import LeafEntry, LeafType
 from sealbook.merkle.errors import Malformed, VerificationError

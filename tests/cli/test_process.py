@@ -119,7 +119,7 @@ def meet_damaged_pages(program: Program, store: Path) -> None:
 def test_whoever_ends_a_verification_ends_its_reader(number: signal.Signals) -> None:
     code = (
         "import pathlib, sys, time\n"
-        "from sealbook.cli import isolation\n"
+        "from sealbook.cli.ground import isolation\n"
         "ended = isolation.code_of_child(pathlib.Path('s'))\n"
         "if ended is None:\n"
         "    print('reading', flush=True)\n"
@@ -141,7 +141,7 @@ def test_whoever_ends_a_verification_ends_its_reader(number: signal.Signals) -> 
 def test_a_signal_right_after_the_fork_leaves_no_reader_behind(number: signal.Signals) -> None:
     code = (
         "import os, pathlib, sys, time\n"
-        "from sealbook.cli import isolation\n"
+        "from sealbook.cli.ground import isolation\n"
         "fork = os.fork\n"
         "def struck():\n"
         "    child = fork()\n"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sealbook.cli.rendering.progress import JSON_SECONDS_MIN, JsonLines
+from sealbook.cli.screen.progress import JSON_SECONDS_MIN, JsonLines
 
 
 def test_lines_come_at_most_twice_a_second_and_the_last_always(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sealbook.cli.rendering.lines import data_text
-from sealbook.cli.rendering.safe import cut, fitted, line, safe, width
+from sealbook.cli.records.lines import data_text
+from sealbook.cli.screen.safe import cut, fitted, line, safe, width
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from tampering import change, engine_of, record_place
 
 from sealbook.cli.commands import show
 from sealbook.cli.commands.show import Order, Progress
-from sealbook.cli.exit_codes import INTEGRITY, code_of
-from sealbook.cli.rendering.output import Output
-from sealbook.cli.rendering.printer import Look, Printer
-from sealbook.cli.selection import Selection
+from sealbook.cli.ground.exit_codes import INTEGRITY, code_of
+from sealbook.cli.records.printer import Look, Printer
+from sealbook.cli.screen.output import Output
+from sealbook.cli.selecting.records import Selection
 from sealbook.journal import Corrupt, Journal, Moment, Tenant, entries
 
 Call = Callable[..., Result]

@@ -14,9 +14,9 @@ import pytest
 from blake3 import blake3
 from click.testing import Result
 
-from sealbook.cli.showing.options import BYTES, FORMATS, JSON, ONE_LINE
+from sealbook.cli.selecting.options import BYTES, FORMATS, JSON, ONE_LINE
 from sealbook.journal import Journal, Record, entries
-from sealbook.journal.record import chain_hash
+from sealbook.journal.records.record import chain_hash
 
 Call = Callable[..., Result]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from click.testing import Result
 
 from sealbook.cli.commands import show
-from sealbook.cli.showing.options import Lines
+from sealbook.cli.selecting.options import Lines
 from sealbook.journal import Journal, Moment, entries
 
 Call = Callable[..., Result]

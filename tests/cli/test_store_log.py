@@ -18,12 +18,13 @@ from published_log import log_signer, publish, signed_note, witness_signer
 from publishing_world import NOW, over, policy, rules, witness
 from tampering import change, engine_of
 
-from sealbook.cli import exit_codes
+from sealbook.cli.ground import exit_codes
 from sealbook.cli.main import cli
 from sealbook.cli.publishing.daemon import Daemon
-from sealbook.cli.store_tiles import StoreLogOfTiles
-from sealbook.journal import Journal, StoreLog, entries, tables
-from sealbook.journal.keyring import Keyring, Purpose
+from sealbook.cli.serving.store_tiles import StoreLogOfTiles
+from sealbook.journal import Journal, StoreLog, entries
+from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.schema import tables
 from sealbook.merkle import Checkpoint, Node, check_run_rules
 from sealbook.merkle.proof_file import ProofFile
 from sealbook.merkle.tenant_head import HeadProof, TenantHead

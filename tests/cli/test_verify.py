@@ -14,10 +14,11 @@ from click.testing import Result
 from published_log import log_signer, signed_note
 from store_files import change, flip
 
-from sealbook.cli.verdict import ANCHORED, MEANING
-from sealbook.journal import Ed25519Signer, Journal, entries, tables
+from sealbook.cli.auditing.verdict import ANCHORED, MEANING
+from sealbook.journal import Ed25519Signer, Journal, entries
 from sealbook.journal.engine.port import Place
-from sealbook.journal.record import IdentityUpcaster
+from sealbook.journal.records.record import IdentityUpcaster
+from sealbook.journal.schema import tables
 from sealbook.merkle.checkpoint import Checkpoint
 
 Call = Callable[..., Result]

@@ -8,7 +8,7 @@ from pathlib import Path
 from published_log import SIGNED_AT, log_signer
 from went_public import SIZES, WITNESSES, Ask, Public
 
-from sealbook.cli.tiles import FolderOfTiles
+from sealbook.cli.serving.tiles import FolderOfTiles
 from sealbook.merkle import tree
 from sealbook.merkle.keys import VerifierKey
 from sealbook.merkle.note import open_checkpoint

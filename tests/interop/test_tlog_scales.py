@@ -12,7 +12,7 @@ import pytest
 from published_log import log_signer
 from went_public import SIZES, WITNESSES, Public
 
-from sealbook.cli.tiles import FolderOfTiles
+from sealbook.cli.serving.tiles import FolderOfTiles
 from sealbook.merkle import tree
 from sealbook.merkle.hashing import leaf_hash
 from sealbook.merkle.note import open_checkpoint

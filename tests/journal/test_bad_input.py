@@ -38,11 +38,11 @@ from sealbook.journal import (
     WrongFormat,
     entries,
     requests,
-    tables,
 )
 from sealbook.journal.engine.memory import MemoryEngine
-from sealbook.journal.identity import new_identity, parse_identity
-from sealbook.journal.tables import StoreRow
+from sealbook.journal.schema import tables
+from sealbook.journal.schema.identity import new_identity, parse_identity
+from sealbook.journal.schema.tables import StoreRow
 from sealbook.journal.testing import ManualClock, all_rows, rows, tamper
 from sealbook.merkle.checkpoint import Checkpoint
 

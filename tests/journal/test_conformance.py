@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from sealbook.journal import Corrupt, tables
+from sealbook.journal import Corrupt
 from sealbook.journal.engine.lmdb import ENGINE_FORMAT, LmdbEngine
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Clock, Engine, Row, Snapshot, Work, Writes
-from sealbook.journal.identity import new_identity
+from sealbook.journal.schema import tables
+from sealbook.journal.schema.identity import new_identity
 from sealbook.journal.testing import (
     CHECKS,
     ConformanceFailed,

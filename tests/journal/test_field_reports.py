@@ -41,13 +41,13 @@ from sealbook.journal import (
     RunSealed,
     Tenant,
     entries,
-    ids,
     requests,
-    tables,
 )
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Applied, Unknown, Work
-from sealbook.journal.record import Row, chain_hash, encode_row
+from sealbook.journal.records import names as ids
+from sealbook.journal.records.record import Row, chain_hash, encode_row
+from sealbook.journal.schema import tables
 from sealbook.journal.testing import ManualClock, all_rows, delete_records, rows, tamper
 from sealbook.merkle.errors import VerificationError
 from sealbook.merkle.verify import verify_inclusion

@@ -19,7 +19,7 @@ from writer_world import TENANT, Loop, Slow, calling, held, note, queued
 from sealbook.journal import Journal
 from sealbook.journal.engine.port import DURABLE, NOT_WRITTEN, STAGES, UNDECIDED
 from sealbook.journal.errors import Busy, CommitUnknown
-from sealbook.journal.writer import Ticket
+from sealbook.journal.writing.writer import Ticket
 
 
 @pytest.fixture
@@ -81,7 +81,12 @@ class TimeIsUp(Exception):
     """An ordinary exception, as a handler of SIGALRM raises it."""
 
 
-STRIKES = ("journal/writer.py", "journal/recent.py", "journal/statistics.py", "journal/store.py")  # where
+STRIKES = (
+    "journal/writing/writer.py",
+    "journal/deciding/recent.py",
+    "journal/writing/statistics.py",
+    "journal/store/verbs.py",
+)  # where
 
 
 def interrupted_at(nth: int, call: Callable[[], Any], strike: type[BaseException] = Interrupted) -> tuple[Any, bool]:

@@ -12,10 +12,11 @@ from typing import Any
 
 from tampering import all_rows, engine_of
 
-from sealbook.journal import Journal, tables
+from sealbook.journal import Journal
+from sealbook.journal.copies.salvage.pages import Found, SalvagedFile
 from sealbook.journal.engine.lmdb import ENGINE_FORMAT, LmdbEngine
 from sealbook.journal.engine.port import Writes
-from sealbook.journal.engine.salvage import Found, SalvagedFile
+from sealbook.journal.schema import tables
 
 
 def on_disk(journal: Journal, folder: Path) -> Path:

@@ -13,7 +13,7 @@ import trio
 
 from sealbook.journal import AsyncioJournal, Journal, TrioJournal
 from sealbook.journal.aio.faces import AsyncJournal
-from sealbook.journal.writer import Ticket
+from sealbook.journal.writing.writer import Ticket
 
 T = TypeVar("T")
 

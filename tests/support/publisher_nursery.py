@@ -26,9 +26,9 @@ from sealbook.cli.publishing.daemon import Daemon
 from sealbook.cli.publishing.publisher import Rules, Turn
 from sealbook.cli.publishing.signing import LogSigner
 from sealbook.journal import Journal, entries
+from sealbook.journal.deciding.log.promises import Consistent
 from sealbook.journal.engine import lmdb  # noqa: F401
-from sealbook.journal.keyring import Keyring
-from sealbook.journal.published import Consistent
+from sealbook.journal.keys.ring import Keyring
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.keys import SignatureLine
 from sealbook.merkle.witness import Answer

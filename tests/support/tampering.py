@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from sealbook.indexes.standing import unpack
-from sealbook.journal import Journal, SealbookError, entries, tables
+from sealbook.journal import Journal, SealbookError, entries
+from sealbook.journal.deciding.requests import prepare_trusted
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Engine, Place, Writes
-from sealbook.journal.entries import EffectKey
-from sealbook.journal.log import Log
-from sealbook.journal.record import (
+from sealbook.journal.records.entries import EffectKey
+from sealbook.journal.records.record import (
     Ed25519Signer,
     Row,
     Signer,
@@ -22,8 +22,9 @@ from sealbook.journal.record import (
     encode_body,
     encode_row,
 )
-from sealbook.journal.requests import prepare_trusted
-from sealbook.journal.setting import Setting
+from sealbook.journal.schema import tables
+from sealbook.journal.schema.setting import Setting
+from sealbook.journal.store.logs import Log
 from sealbook.journal.testing import ManualClock, record_rows
 from sealbook.merkle import tree
 from sealbook.merkle.checkpoint import Checkpoint

@@ -19,15 +19,15 @@ from cryptography.hazmat.primitives.asymmetric import ed25519, mldsa  # noqa: F4
 from nursery import bring_up, marks, say
 from witness_world import ANSWERED, COMMITTED, DECIDED, NAME, RECEIVED
 
-from sealbook.cli.listening import listening
-from sealbook.cli.witness.binding import open_state
-from sealbook.cli.witness.cosigner import Cosigner
-from sealbook.cli.witness.loglist import LogFile
-from sealbook.cli.witness.server import Server
-from sealbook.cli.witness.state import Decision, StateStore
+from sealbook.cli.serving.listening import listening
+from sealbook.cli.witnessing.binding import open_state
+from sealbook.cli.witnessing.cosigner import Cosigner
+from sealbook.cli.witnessing.loglist import LogFile
+from sealbook.cli.witnessing.server import Server
+from sealbook.cli.witnessing.state import Decision, StateStore
 from sealbook.journal.engine import lmdb  # noqa: F401
 from sealbook.journal.engine.port import Applied, Engine, Moment, Retry, Snapshot, Unknown, Work, Writes
-from sealbook.journal.keyring import Keyring
+from sealbook.journal.keys.ring import Keyring
 from sealbook.merkle.witness import Submission
 
 

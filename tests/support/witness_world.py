@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sealbook.cli.witness.loglist import LogFile
-from sealbook.cli.witness.state import StateStore
+from sealbook.cli.witnessing.loglist import LogFile
+from sealbook.cli.witnessing.state import StateStore
 from sealbook.journal.engine.port import Clock
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.hashing import leaf_hash
@@ -125,8 +125,8 @@ def served(state: StateStore, log_file: LogFile, clock: Clock, **limits: float) 
     """The port where this witness is served."""
     import trio
 
-    from sealbook.cli.listening import listening
-    from sealbook.cli.witness.server import Server
+    from sealbook.cli.serving.listening import listening
+    from sealbook.cli.witnessing.server import Server
 
     server = Server(state, log_file, clock, **limits)
     listener = listening("127.0.0.1", 0)

@@ -11,7 +11,7 @@ from sealbook.journal import Journal, entries, requests
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Applied, Moment, Place, Snapshot, Work, Writes
-from sealbook.journal.writer import Ticket
+from sealbook.journal.writing.writer import Ticket
 
 TENANT = "acme"
 

@@ -7,7 +7,8 @@ import hashlib
 import pytest
 
 from sealbook.cli.importing.history import Cancel, History, Segment, legal, stem, tail
-from sealbook.journal import entries, ids
+from sealbook.journal import entries
+from sealbook.journal.records import names as ids
 
 
 def a_history(run: str, prefix: str = "") -> History:

@@ -15,7 +15,7 @@ from sealbook.cli.importing.history import Cancel, History
 from sealbook.cli.importing.payloads import decoded
 from sealbook.cli.importing.strict import Damaged
 from sealbook.journal import requests
-from sealbook.journal.entries import EffectKey, Entry
+from sealbook.journal.records.entries import EffectKey, Entry
 
 T0 = "2026-01-02T03:04:05.123456789Z"
 

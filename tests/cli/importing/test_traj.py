@@ -13,7 +13,7 @@ from sealbook.cli.importing import traj
 from sealbook.cli.importing.history import History
 from sealbook.cli.importing.strict import Damaged
 from sealbook.journal import requests
-from sealbook.journal.entries import Entry
+from sealbook.journal.records.entries import Entry
 
 
 def read(document: Any, name: str = "a.traj") -> History:

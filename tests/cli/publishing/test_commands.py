@@ -26,13 +26,13 @@ from sealbook.cli.main import cli
 from sealbook.cli.publishing import memory
 from sealbook.cli.publishing.memory import Memory
 from sealbook.cli.publishing.signing import LogSigner
-from sealbook.cli.witness.cosigner import Cosigner
-from sealbook.cli.witness.loglist import LogFile
-from sealbook.cli.witness.state import StateStore
+from sealbook.cli.witnessing.cosigner import Cosigner
+from sealbook.cli.witnessing.loglist import LogFile
+from sealbook.cli.witnessing.state import StateStore
 from sealbook.journal import Journal, entries
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.memory import MemoryEngine
-from sealbook.journal.keyring import Keyring
+from sealbook.journal.keys.ring import Keyring
 from sealbook.merkle.entry import LeafEntry, adopted_leaf
 from sealbook.merkle.keys import Algorithm, Signer, VerifierKey
 from sealbook.merkle.note import Note, open_checkpoint

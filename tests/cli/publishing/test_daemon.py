@@ -7,11 +7,12 @@ from published_log import signed_note
 from publishing_world import BASE, World, over, rules
 from tampering import change, engine_of
 
-from sealbook.cli import exit_codes
+from sealbook.cli.ground import exit_codes
 from sealbook.cli.publishing.daemon import Daemon, first_of
 from sealbook.cli.publishing.publisher import NOBODY, State, Turn
-from sealbook.journal import Corrupt, entries, tables
-from sealbook.journal.keyring import Purpose
+from sealbook.journal import Corrupt, entries
+from sealbook.journal.keys.ring import Purpose
+from sealbook.journal.schema import tables
 from sealbook.merkle.checkpoint import Checkpoint
 
 

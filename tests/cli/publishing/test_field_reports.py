@@ -8,8 +8,8 @@ from publishing_world import World, rules
 from tampering import all_rows, change, engine_of
 
 from sealbook.cli.publishing.publisher import NOBODY
-from sealbook.journal import tables
-from sealbook.journal.published import PublishedDiffers
+from sealbook.journal.deciding.log.promises import PublishedDiffers
+from sealbook.journal.schema import tables
 from sealbook.merkle.tree import Node
 
 

@@ -13,8 +13,8 @@ from publishing_world import BASE, NOW, Witness, World, policy, refused, rules
 from sealbook.cli.publishing.publisher import NOBODY, Publisher, Rules, State, Turn
 from sealbook.cli.publishing.signing import LogSigner
 from sealbook.journal import Busy, Journal, NotFound
-from sealbook.journal.keyring import Keyring, Purpose
-from sealbook.journal.published import PublishedAhead, PublishedDiffers
+from sealbook.journal.deciding.log.promises import PublishedAhead, PublishedDiffers
+from sealbook.journal.keys.ring import Keyring, Purpose
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.encoding import parse_base64
 from sealbook.merkle.note import Note, open_checkpoint

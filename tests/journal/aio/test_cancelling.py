@@ -17,7 +17,7 @@ from event_loops import ASYNCIO, TRIO, HeldWriter, Loop
 from sealbook.journal import Appended, AsyncioJournal, AsyncTenant, Journal, TrioJournal, entries
 from sealbook.journal import requests as ask
 from sealbook.journal.aio import on_asyncio, on_trio
-from sealbook.journal.writer import Home, Ticket
+from sealbook.journal.writing.writer import Home, Ticket
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.keys import SignatureLine
 

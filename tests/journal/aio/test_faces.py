@@ -16,8 +16,8 @@ from published_log import log_signer, signed_note, witness_signer
 
 from sealbook.journal import Closed, EffectKey, Journal, Level, SealbookError, Tenant, entries, requests
 from sealbook.journal.aio.faces import AsyncJournal, AsyncStoreLog, AsyncTenant
-from sealbook.journal.log import StoreLog
-from sealbook.journal.sweep import Range
+from sealbook.journal.checking.records import Range
+from sealbook.journal.store.logs import StoreLog
 from sealbook.journal.testing import ManualClock
 from sealbook.merkle import Checkpoint
 from sealbook.merkle.cosignature import cosign

@@ -11,7 +11,7 @@ import pytest
 from event_loops import Loop
 
 from sealbook.journal import AsyncFollowing, AsyncTenant, Closed, Following, InvalidCursor, Journal, Tenant, entries
-from sealbook.journal.following import PAGE_RECORDS
+from sealbook.journal.reading.following import PAGE_RECORDS
 
 
 def add(journal: Journal, run: str, *texts: str, case: str | None = None) -> None:

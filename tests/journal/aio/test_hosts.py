@@ -31,7 +31,7 @@ from sealbook.journal.aio import on_asyncio, on_trio
 from sealbook.journal.aio.faces import AsyncJournal
 from sealbook.journal.aio.host import Scope
 from sealbook.journal.aio.verbs import INLINE_ITEMS_MAX
-from sealbook.journal.writer import Ticket
+from sealbook.journal.writing.writer import Ticket
 
 
 async def append(tenant: AsyncTenant, text: str = "it", run: str = "r") -> None:

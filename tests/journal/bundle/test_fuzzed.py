@@ -10,14 +10,14 @@ import pytest
 from bundling import CLAIMED, bundle_of, contained, content_of, framed, frames_of, rehashed, said
 from tampering import rich_store
 
-from sealbook.cli.bundles import listing
+from sealbook.cli.auditing.bundles import listing
 from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.container import Codec
 from sealbook.journal.bundle.faults import Damaged
 from sealbook.journal.bundle.verdict import verify
 from sealbook.journal.errors import UnknownVersion, WrongFormat
-from sealbook.journal.exporting import Question
-from sealbook.journal.record import decode_row
+from sealbook.journal.exporting.bundle import Question
+from sealbook.journal.records.record import decode_row
 
 SEED = 20261129
 ROUNDS = 150

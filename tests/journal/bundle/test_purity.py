@@ -7,7 +7,12 @@ from pathlib import Path
 
 from project import ROOT
 
-FORBIDDEN = ("sealbook.journal.engine", "sealbook.journal.store", "sealbook.journal.overlay", "sealbook.cli")
+FORBIDDEN = (
+    "sealbook.journal.engine",
+    "sealbook.journal.store.verbs",
+    "sealbook.journal.deciding.overlay",
+    "sealbook.cli",
+)
 OUTSIDE = {"lmdb", "trio", "asyncio", "socket", "ssl", "http", "httpx2", "urllib", "subprocess", "click"}
 
 

@@ -17,8 +17,8 @@ from sealbook.journal.bundle import records
 from sealbook.journal.bundle.canonical import spans
 from sealbook.journal.bundle.records import Believed, believe, ends_for_good
 from sealbook.journal.errors import Corrupt
-from sealbook.journal.record import IdentityUpcaster, Record, Row, chain_hash, decode_record
-from sealbook.journal.values import encode_map
+from sealbook.journal.records.cbor import encode_map
+from sealbook.journal.records.record import IdentityUpcaster, Record, Row, chain_hash, decode_record
 
 SEED = 20261129
 UPCASTER = IdentityUpcaster()

@@ -1,0 +1,1 @@
+"""Follow a log in public."""

@@ -1,0 +1,1 @@
+"""Verify a run from files, without a store."""

@@ -1,0 +1,1 @@
+"""How text reaches a person's terminal unharmed."""

@@ -1,0 +1,1 @@
+"""What our servers have in common, and the tiles that one of them serves."""

@@ -1,0 +1,1 @@
+"""Derive everything again, and say what differs."""

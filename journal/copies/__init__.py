@@ -1,0 +1,1 @@
+"""Another store from this one."""

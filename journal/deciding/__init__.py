@@ -1,0 +1,1 @@
+"""May this enter the journal, and what does it become? Pure: stored rows in, rows to store out."""

@@ -1,0 +1,1 @@
+"""Write bundles of a store."""

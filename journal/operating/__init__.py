@@ -1,0 +1,1 @@
+"""How a store in use is doing."""

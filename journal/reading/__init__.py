@@ -1,0 +1,1 @@
+"""Answer from one snapshot, and follow what comes."""

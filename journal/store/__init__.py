@@ -1,0 +1,1 @@
+"""The verbs, and the only place that opens transactions."""

@@ -1,0 +1,1 @@
+"""Wake, wait and take turns."""
