@@ -1934,7 +1934,10 @@ GUARANTEES: list[Guarantee] = [
         file="journal/checking/chains.py",
         line="self._audit.found(what, tenant=self._tenant, run=self._run, seq=seq, arrival=self.arrival)",
         mutation="pass",
-        test="tests/journal/checking/test_whole.py::test_a_chained_record_that_no_rule_admits_is_found_at_its_seq[RFC 3339]",
+        test=(
+            "tests/journal/checking/test_whole.py::"
+            "test_a_chained_record_that_no_rule_admits_is_found_at_its_seq[RFC 3339]"
+        ),
     ),
     Guarantee(
         promise="A run of another store's lineage is found.",

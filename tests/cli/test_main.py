@@ -39,10 +39,12 @@ def test_the_help_of_a_verb_loads_that_verb_alone() -> None:
 def test_every_module_of_commands_is_a_verb_or_named_after_the_verb_that_it_is_part_of() -> None:
     import sealbook.cli.commands as package
 
-    modules = {path.stem for folder in package.__path__ for path in Path(folder).glob("*.py")} - {"__init__"}
+    folders = [Path(folder) for folder in package.__path__]
+    files = [path.relative_to(folder) for folder in folders for path in folder.rglob("*.py")]
+    modules = {".".join(path.with_suffix("").parts) for path in files if path.stem != "__init__"}
     verbs = {module for module, _ in VERBS.values()}
     assert verbs <= modules
-    assert {module if module in verbs else module.partition("_")[0] for module in modules} == verbs
+    assert {module.partition(".")[0] for module in modules} == {module.partition(".")[0] for module in verbs}
 
 
 @pytest.mark.parametrize("verb", VERBS)
