@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from sealbook.journal.deciding import requests as ask
+from sealbook.journal.deciding import requests
 from sealbook.journal.engine.port import Applied, Clock, Engine, Moment, Place, Row, Snapshot, Writes
 from sealbook.journal.errors import (
     Closed,
@@ -719,10 +719,10 @@ def a_refused_batch_writes_nothing(bench: Bench) -> None:
 @registered
 def a_group_over_two_runs_enters_whole_or_not_at_all(bench: Bench) -> None:
     bench.run("b", started())
-    parts: list[ask.Request] = [
-        ask.append("a", [entries.admitted()], epoch=1),
-        ask.acquire("b", owner="w", ttl=30),
-        ask.append("b", [started()]),
+    parts: list[requests.Request] = [
+        requests.append("a", [entries.admitted()], epoch=1),
+        requests.acquire("b", owner="w", ttl=30),
+        requests.append("b", [started()]),
     ]
     bench.expect_unchanged(lambda: bench.acme.group(parts), DuplicateEffect)
     bench.acme.group(parts[:2])

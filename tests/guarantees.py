@@ -1768,7 +1768,7 @@ GUARANTEES: list[Guarantee] = [
     Guarantee(
         promise="The store log is gathered under no other origin than the one that it was signed under.",
         file="journal/deciding/log/heads.py",
-        line="publishing.check_origin(overlay, STORE_LOG, origin)",
+        line="checkpoints.check_origin(overlay, STORE_LOG, origin)",
         mutation="pass",
         test=(
             "tests/cli/test_store_log.py::"
@@ -2248,7 +2248,7 @@ GUARANTEES: list[Guarantee] = [
     Guarantee(
         promise="A log that was rewritten after it was signed is found.",
         file="journal/checking/checkpoints.py",
-        line="elif tree.root(size, seals.snapshot_reader(tenant, audit.snapshot)) != checkpoint.root:",
+        line="elif tree.root(size, leaves.snapshot_reader(tenant, audit.snapshot)) != checkpoint.root:",
         mutation="elif False:",
         test="tests/journal/checking/test_whole.py::test_a_log_that_was_rewritten_after_it_was_signed_is_found",
     ),
@@ -2448,7 +2448,7 @@ GUARANTEES: list[Guarantee] = [
     Guarantee(
         promise="A head that no run can have is refused before it is compared.",
         file="journal/deciding/requests.py",
-        line='ids.check_size("after", after.seq)',
+        line='names.check_size("after", after.seq)',
         mutation="pass",
         test="tests/journal/deciding/test_requests.py::test_a_head_that_no_run_can_have_is_refused_by_name",
     ),

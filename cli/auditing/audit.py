@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sealbook.cli.auditing import evidence as desks
+from sealbook.cli.auditing import evidence
 from sealbook.cli.auditing import verdict as verdicts
 from sealbook.cli.auditing.evidence import Desk, Published
 from sealbook.cli.auditing.verdict import Verdict
@@ -82,13 +82,13 @@ def audit(journal: Journal, logs: Sequence[Log], desk: Desk, progress: Report | 
                     found.findings.append(_finding(log, None, f"the log cannot be read: {error}"))
     if STORE_LOG not in found.named:
         found.not_checked.append("a store log, if one is kept: no --store-origin")
-    found.logs = list(desks.publications(logs, desk))
+    found.logs = list(evidence.publications(logs, desk))
     try:
         _runs(found, journal)
     except Corrupt:
         found.not_checked.append("which runs ended with effects in doubt: rows of runs are damaged")
-    findings = [*desk.refused, *report.findings, *found.findings, *desks.findings_of(found.logs)]
-    questions = [*report.not_checked, *desks.open_questions(found.logs, desk), *found.not_checked]
+    findings = [*desk.refused, *report.findings, *found.findings, *evidence.findings_of(found.logs)]
+    questions = [*report.not_checked, *evidence.open_questions(found.logs, desk), *found.not_checked]
     return Verdict([report], findings, list(dict.fromkeys(questions))), found
 
 

@@ -82,7 +82,7 @@ def brought(
 ) -> Desk:
     """Read the files. One that is none of its kind is a usage error: it is the auditor's own."""
     from sealbook.cli.auditing import bundles
-    from sealbook.cli.offline import proofs as offline
+    from sealbook.cli.offline import proofs
     from sealbook.cli.publishing import policy_file
     from sealbook.journal.records.trust import Outside, Trust
     from sealbook.merkle.errors import Malformed, VerificationError
@@ -93,7 +93,7 @@ def brought(
     try:
         known = None if policy is None else policy_file.parse(policy.read_bytes())
         source = "--max-age"
-        age = None if max_age is None else offline.parse_age(max_age)
+        age = None if max_age is None else proofs.parse_age(max_age)
         source = signers
         keys = None if signers is None else bundles.parse_signers(signers.read_bytes())
     except Malformed as error:

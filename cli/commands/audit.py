@@ -60,15 +60,15 @@ def command(
 
 
 def _audit(setup: Setup, desk: Desk, strict: bool, progress_form: str, form: str) -> int:
-    from sealbook.cli.auditing import audit as auditing
+    from sealbook.cli.auditing import audit
     from sealbook.cli.records import objects
 
     shown = progress.shown("auditing", quiet=setup.quiet, form=progress_form)
     with setup.journal(readonly=True) as journal, shown as report:
-        verdict, found = auditing.audit(journal, setup.every_log(journal), desk, report)
+        verdict, found = audit.audit(journal, setup.every_log(journal), desk, report)
     with setup.output() as output:
         if form == "json":
-            output.line(objects.text(auditing.as_object(verdict, found)))
+            output.line(objects.text(audit.as_object(verdict, found)))
         else:
-            auditing.print_text(output, verdict, found)
+            audit.print_text(output, verdict, found)
     return verdict.code(strict=strict)

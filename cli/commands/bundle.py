@@ -130,7 +130,7 @@ def _brought(
 ) -> tuple[Trust, Policy | None, int | None]:
     """What the auditor brings. What is wrong with it is told apart from what is wrong with the bundle."""
     from sealbook.cli.auditing import bundles
-    from sealbook.cli.offline import proofs as offline
+    from sealbook.cli.offline import proofs
     from sealbook.cli.publishing import policy_file
     from sealbook.journal.records.trust import Trust
     from sealbook.merkle.errors import Malformed
@@ -140,7 +140,7 @@ def _brought(
     source: object = "--max-age"
     try:
         if max_age is not None:
-            age = offline.parse_age(max_age)
+            age = proofs.parse_age(max_age)
         if policy is not None:
             source = policy
             known = policy_file.parse(policy.read_bytes())
@@ -239,10 +239,10 @@ def show(setup: Setup, file: Path, runs: tuple[str, ...], everything: bool, form
     from sealbook.journal.bundle.reader import Bundle
     from sealbook.journal.bundle.records import Believed, shown_data
     from sealbook.journal.errors import printable
-    from sealbook.journal.records import names as ids
+    from sealbook.journal.records import names
 
     now = time.time_ns() // 1_000_000
-    missing = dict.fromkeys(ids.check_run(run) for run in runs)
+    missing = dict.fromkeys(names.check_run(run) for run in runs)
     with opened(file) as stream, named(stream), setup.output(paged=True) as output:
         table = RecordLines(output)
         for item in Bundle(stream).items():

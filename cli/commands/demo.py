@@ -35,7 +35,7 @@ def command(setup: Setup, keep: Path | None) -> int:
 
 
 def _play(setup: Setup, folder: Path, kept: Path | None) -> int:
-    from sealbook.cli.demo import story as demo_story
+    from sealbook.cli.demo import story
 
     began = time.monotonic()
     with setup.output() as output:
@@ -45,8 +45,8 @@ def _play(setup: Setup, folder: Path, kept: Path | None) -> int:
             output.flush()
 
         try:
-            demo_story.tell(folder, say)
-        except demo_story.StoryBroken as error:
+            story.tell(folder, say)
+        except story.StoryBroken as error:
             output.flush()
             complain(f"demo: {error}")
             return exit_codes.INCOMPLETE

@@ -350,13 +350,13 @@ def _based(setup: Setup, base: str | None) -> Setup:
 
 def _kept(ring: Keyring, origin: str, tenant: str | None) -> list[Key]:
     """The keys that the origin of this tenant's log has. That of another tenant is left to `generate` to refuse."""
-    from sealbook.journal.keys import public_halves as keyfile
+    from sealbook.journal.keys import public_halves
     from sealbook.journal.keys.ring import KeyRefused
 
     found = [key for key in ring.named(origin) if key.purpose == "log"]
     theirs = [key for key in found if key.tenant is not None]
     if tenant is None and theirs:
-        folder = keyfile.name_folder(ring.folder, origin)
+        folder = public_halves.name_folder(ring.folder, origin)
         never = (
             "" if any(key.signed for key in found) else f", or, as it never signed, remove {folder} and make it anew"
         )

@@ -62,14 +62,14 @@ def command(
     """
     from sealbook.cli.records import lines, objects
     from sealbook.cli.selecting.runs import Wanted, find
-    from sealbook.journal.records import names as ids
+    from sealbook.journal.records import names
 
     if recent and sort not in (None, "recent"):
         raise click.UsageError("--recent is --sort recent: choose one order")
     wanted = Wanted(
-        outcome=None if outcome is None else ids.check_outcome(outcome),
-        source=None if source is None else ids.check_source(source),
-        case=None if case is None else ids.check_case(case),
+        outcome=None if outcome is None else names.check_outcome(outcome),
+        source=None if source is None else names.check_source(source),
+        case=None if case is None else names.check_case(case),
         waiting=waiting,
         abandoned=abandoned,
         in_doubt=in_doubt,

@@ -280,16 +280,16 @@ def _follow(tenant: Tenant, selection: Selection, order: Order, printer: Printer
 def _of_names(runs: tuple[str, ...], case: str | None, kinds: tuple[str, ...]) -> Selection:
     from sealbook.cli.selecting.globs import is_glob
     from sealbook.cli.selecting.records import Selection
-    from sealbook.journal.records import names as ids
+    from sealbook.journal.records import names
 
     for name in runs:
-        ids.check_run(name)
+        names.check_run(name)
     one = len(runs) == 1 and not is_glob(runs[0])
     return Selection(
         run=runs[0] if one else None,
         runs=() if one else runs,
-        case=None if case is None else ids.check_case(case),
-        kinds=frozenset(kind if is_glob(kind) else ids.check_kind(kind) for kind in kinds),
+        case=None if case is None else names.check_case(case),
+        kinds=frozenset(kind if is_glob(kind) else names.check_kind(kind) for kind in kinds),
     )
 
 

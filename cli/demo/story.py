@@ -21,7 +21,7 @@ from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.lmdb import LmdbEngine
 from sealbook.journal.engine.port import Applied, Moment, Snapshot, Writes
 from sealbook.journal.records.record import run_tag
-from sealbook.journal.schema import tables as stored
+from sealbook.journal.schema import tables
 from sealbook.merkle.entry import LeafEntry, LeafType
 from sealbook.merkle.verify import verify_inclusion
 
@@ -137,7 +137,7 @@ def _tampering_is_found(store: Path, copy: Path, record: Record, say: Say) -> No
 def _change_one_byte(store: Path, record: Record) -> None:
     """Write past every rule, as somebody with the file in hand can: straight into the table's row."""
     engine = LmdbEngine.open(store, readonly=False, clock=system_clock)
-    place = (stored.JOURNAL, stored.number_key(record.tenant, record.arrival))
+    place = (tables.JOURNAL, tables.number_key(record.tenant, record.arrival))
 
     def change(snapshot: Snapshot, moment: Moment) -> tuple[Writes, None]:
         row = snapshot.get_many([place])[0]

@@ -127,14 +127,14 @@ def count(value: str | int | None) -> int | None:
     if value is None or value == "all":
         return None
     from sealbook.journal import InvalidInput
-    from sealbook.journal.records import names as ids
+    from sealbook.journal.records import names
 
     try:
         number = int(value)
     except ValueError:
         raise click.BadParameter(f"{value!r} is neither a number nor `all`") from None
     try:
-        return ids.check_limit(number)
+        return names.check_limit(number)
     except InvalidInput as error:
         raise click.BadParameter(f"{value} {error.reason}") from error
 
@@ -167,10 +167,10 @@ def since_option(help_text: str) -> Callable[[Function], Function]:
 
 def _epoch(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
     from sealbook.journal import InvalidInput
-    from sealbook.journal.records import names as ids
+    from sealbook.journal.records import names
 
     try:
-        return None if value is None else ids.check_epoch(value)
+        return None if value is None else names.check_epoch(value)
     except InvalidInput as error:
         raise click.BadParameter(f"{value} {error.reason}") from error
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from sealbook.cli.importing import strict
 from sealbook.journal import EffectKey, Entry, InvalidEntry, InvalidName
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import names
 
 NAME = "the entry"
 MEMBERS = frozenset({"kind", "data", "case", "effect", "attempt"})
@@ -33,9 +33,9 @@ def read(text: bytes) -> Entry:
     if not isinstance(kind, str):
         raise InvalidEntry(f"{NAME}'s kind", "must be text, such as Note")
     try:
-        ids.check_kind(kind)
+        names.check_kind(kind)
         if case is not None:
-            ids.check_case(case)
+            names.check_case(case)
     except InvalidName as error:
         raise InvalidEntry(NAME, str(error)) from error
     data = value.get("data", {})

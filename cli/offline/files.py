@@ -58,31 +58,31 @@ def _policy(path: Path) -> Policy:
 
 
 def _verified(files: OfflineFiles, policy: Policy, max_age: str | None, sealed: bool) -> Verified:
-    from sealbook.cli.offline import proofs as offline
+    from sealbook.cli.offline import proofs
     from sealbook.cli.records import record_lines
     from sealbook.merkle.errors import Malformed
     from sealbook.merkle.proof_file import ProofFile
 
     try:
-        age = None if max_age is None else offline.parse_age(max_age)
+        age = None if max_age is None else proofs.parse_age(max_age)
     except Malformed as error:
         raise click.UsageError(f"--max-age: {error}") from error
     if age is not None and policy.quorum is None:
         raise click.UsageError("--max-age needs witnesses, who alone state a time: the policy's quorum is none")
     proof = ProofFile.parse(files.proof.read_bytes())
-    consistency = None if files.consistency is None else offline.parse_consistency(files.consistency.read_bytes())
+    consistency = None if files.consistency is None else proofs.parse_consistency(files.consistency.read_bytes())
     with files.records.open("rb") as stream:
-        chain = offline.chain_of(record_lines.read(stream))
+        chain = proofs.chain_of(record_lines.read(stream))
     watched = None if files.monitored is None else _watched(files.monitored, proof)
     with _memory(files.state) as memory:
-        verified = offline.verify(
+        verified = proofs.verify(
             chain,
             proof,
             policy,
             must_seal=sealed,
             now=int(time.time()),
             age_seconds_max=age,
-            seen=memory.seen(offline.origin_of(proof)),
+            seen=memory.seen(proofs.origin_of(proof)),
             consistency=consistency,
             watched=watched,
         )
@@ -93,10 +93,9 @@ def _verified(files: OfflineFiles, policy: Policy, max_age: str | None, sealed: 
 def _watched(path: Path, proof: ProofFile) -> Watched:
     """What the monitor's state says of the place of the proof's head. The state must be of the same store log."""
     from sealbook.cli.monitoring.state import State
-    from sealbook.cli.offline import heads as offline_heads
-    from sealbook.cli.offline import proofs as offline
+    from sealbook.cli.offline import heads, proofs
 
-    head, origin = offline_heads.head_proof(proof), offline.origin_of(proof)
+    head, origin = heads.head_proof(proof), proofs.origin_of(proof)
     if head is None:
         raise click.UsageError("--monitored is for a proof through a store log: `sealbook log proof RUN --store-log`")
     with State.opened(path) as state:
@@ -104,7 +103,7 @@ def _watched(path: Path, proof: ProofFile) -> Watched:
         if seen is None or seen.checkpoint.origin != origin:
             raise click.UsageError(f"--monitored: {path} does not follow {origin}")
         leaf = state.at(seen.number, proof.index)
-        return offline_heads.Watched(seen.checkpoint.size, leaf, state.monitored(seen.number, head.head.tag))
+        return heads.Watched(seen.checkpoint.size, leaf, state.monitored(seen.number, head.head.tag))
 
 
 @contextmanager
@@ -131,15 +130,15 @@ def _memory(path: Path | None) -> Iterator[Accepted]:
 
 
 def _print(setup: Setup, verified: Verified, form: str) -> None:
-    from sealbook.cli.offline import proofs as offline
+    from sealbook.cli.offline import proofs
     from sealbook.cli.records import objects
     from sealbook.cli.screen.safe import safe
 
     with setup.output() as output:
         if form == "json":
-            output.line(objects.text(offline.as_object(verified)))
+            output.line(objects.text(proofs.as_object(verified)))
             return
-        first, *others = offline.as_lines(verified, safe)
+        first, *others = proofs.as_lines(verified, safe)
         output.line(output.paint(first, "green"))
         for line in others:
             output.line(line)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sealbook.cli.records import objects
-from sealbook.journal.records import instants
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import instants, names
 
 if TYPE_CHECKING:
     from sealbook.indexes.standing import Standing
@@ -75,13 +74,13 @@ def value_of(field: str, text: str) -> str:
         except ValueError as error:
             raise click.BadParameter(f"AT={text}: {error}") from error
     check = {
-        "TENANT": ids.check_tenant,
-        "RUN": ids.check_run,
-        "KIND": ids.check_kind,
-        "CASE": ids.check_case,
-        "SOURCE": ids.check_source,
-        "OUTCOME": ids.check_outcome,
-        "OWNER": ids.check_owner,
+        "TENANT": names.check_tenant,
+        "RUN": names.check_run,
+        "KIND": names.check_kind,
+        "CASE": names.check_case,
+        "SOURCE": names.check_source,
+        "OUTCOME": names.check_outcome,
+        "OWNER": names.check_owner,
     }.get(field)
     return text if check is None else check(text)
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol, TypeVar
 
-from sealbook.journal.deciding import requests as ask
+from sealbook.journal.deciding import requests
 from sealbook.journal.writing.writer import Writer
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class Host(Protocol):
         """Give the place to whoever has waited longest."""
         ...
 
-    async def committed(self, writer: Writer, tenant: str, request: ask.Request) -> Any:
+    async def committed(self, writer: Writer, tenant: str, request: requests.Request) -> Any:
         """Hand the request over, and return the answer to it or raise its refusal."""
         ...
 

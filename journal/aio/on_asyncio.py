@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from sealbook.journal.aio.faces import AsyncJournal
 from sealbook.journal.aio.host import PLACES_MAX, Scope
-from sealbook.journal.deciding import requests as ask
+from sealbook.journal.deciding import requests
 from sealbook.journal.errors import OpenedBeforeFork, WrongLoop
 from sealbook.journal.writing.writer import Ticket, Writer
 
@@ -73,7 +73,7 @@ class AsyncioHost:
             self._wake(self._closers)
             self._closers = []
 
-    async def committed(self, writer: Writer, tenant: str, request: ask.Request) -> Any:
+    async def committed(self, writer: Writer, tenant: str, request: requests.Request) -> Any:
         ticket = writer.enlist(tenant, request, self)
         await self._told(ticket, lambda: writer.withdraw(ticket))
         return ticket.result()

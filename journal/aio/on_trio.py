@@ -12,7 +12,7 @@ from trio.lowlevel import Abort, ParkingLot, Task, enable_ki_protection
 
 from sealbook.journal.aio.faces import AsyncJournal
 from sealbook.journal.aio.host import PLACES_MAX, Scope
-from sealbook.journal.deciding import requests as ask
+from sealbook.journal.deciding import requests
 from sealbook.journal.errors import OpenedBeforeFork, WrongLoop
 from sealbook.journal.writing.writer import Ticket, Writer
 
@@ -82,7 +82,7 @@ class TrioHost:
             self._closers.unpark_all()
 
     @enable_ki_protection
-    async def committed(self, writer: Writer, tenant: str, request: ask.Request) -> Any:
+    async def committed(self, writer: Writer, tenant: str, request: requests.Request) -> Any:
         ticket = writer.enlist(tenant, request, self)
 
         def withdraw(_: object) -> Abort:

@@ -12,7 +12,7 @@ from functools import partial, wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from sealbook.journal.aio.host import Host
-from sealbook.journal.deciding import requests as ask
+from sealbook.journal.deciding import requests
 from sealbook.journal.errors import SealbookError
 from sealbook.journal.records.names import LIMIT_DEFAULT
 from sealbook.journal.writing.writer import Writer
@@ -49,7 +49,7 @@ class WritingFace(Face):
     def _writer(self) -> Writer:
         """The one writer of the open journal."""
 
-    async def _submit(self, request: ask.Request) -> Any:
+    async def _submit(self, request: requests.Request) -> Any:
         """Have one request decided and committed; raise its refusal."""
         host = self._ready()
         await host.enter()
@@ -58,7 +58,7 @@ class WritingFace(Face):
         finally:
             host.leave()
 
-    async def _hand_over(self, host: Host, request: ask.Request) -> Any:
+    async def _hand_over(self, host: Host, request: requests.Request) -> Any:
         try:
             return await host.committed(self._writer, self.name, request)
         except SealbookError as error:
@@ -70,9 +70,9 @@ class Builder:
     """Stands in for the journal behind a tenant or a log whose verbs are to build their request and no more."""
 
     def __init__(self) -> None:
-        self.built: ask.Request | None = None
+        self.built: requests.Request | None = None
 
-    def _submit(self, tenant: str, request: ask.Request) -> None:
+    def _submit(self, tenant: str, request: requests.Request) -> None:
         self.built = request
 
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from sealbook.journal.bundle.faults import CONTENT, Damaged, Fault
 from sealbook.journal.errors import Corrupt, Refused
-from sealbook.journal.records import cbor as values
+from sealbook.journal.records import cbor
 from sealbook.journal.records import names as ids
 from sealbook.journal.records.record import BODY_BYTES_MAX, LINEAGE_BYTES, Row, decode_row
 from sealbook.merkle.anchor_batch import INNER_HASHES_MAX, INNER_PREFIX
@@ -202,7 +202,7 @@ def frame(kind: int, payload: bytes) -> bytes:
 def encode_map(value: Header | ClaimedKey | TenantPart | Counts | Totals) -> bytes:
     """The CBOR of a frame that is a map; members that are None are left out."""
     members = {name: member for name, member in asdict(value).items() if member is not None}
-    return values.encode_map(members, "frame")[0]
+    return cbor.encode_map(members, "frame")[0]
 
 
 def encode_attested(attested: Attested) -> bytes:
@@ -373,11 +373,11 @@ def decode_proof(payload: bytes) -> Proof:
 
 
 def _map(payload: bytes, always: set[str], sometimes: frozenset[str] | set[str] = frozenset()) -> dict[str, Any]:
-    members = values.decode(payload)
+    members = cbor.decode(payload)
     if not isinstance(members, dict) or not always <= members.keys() <= always | sometimes:
         raise ValueError("its members are not those of such a frame")
     try:
-        again = values.encode_map(members, "frame")[0]
+        again = cbor.encode_map(members, "frame")[0]
     except Refused as error:
         raise ValueError(str(error)) from error
     if again != payload:

@@ -14,7 +14,7 @@ import cbor2
 from sealbook.indexes.standing import seals
 from sealbook.journal.bundle import canonical
 from sealbook.journal.errors import Corrupt, InvalidName, Refused, UnknownVersion
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import names
 from sealbook.journal.records.record import (
     BODY_BYTES_MAX,
     LINEAGE_BYTES,
@@ -69,7 +69,7 @@ class Believed:
 def ends_for_good(outcome: object) -> bool:
     """Whether a conclusion with this outcome, which may be anything, seals."""
     try:
-        return seals(ids.check_outcome(outcome))
+        return seals(names.check_outcome(outcome))
     except InvalidName:
         return False
 
@@ -98,7 +98,7 @@ def place_said(row: Row) -> tuple[str | None, int | None]:
     try:
         envelope = canonical.spans(row.body, ())[0]
         run, seq = (cbor2.loads(_value(row.body, envelope[name])) for name in ("run", "seq"))
-        return ids.check_run(run), ids.check_size("seq", seq)
+        return names.check_run(run), names.check_size("seq", seq)
     except (ValueError, KeyError, Refused):
         return None, None
 
@@ -147,8 +147,8 @@ def _newer(row: Row, tenant: str) -> Believed:
     envelope = _spans(row)[0]
     members = {name: cbor2.loads(_value(row.body, span)) for name, span in envelope.items() if name != "data"}
     try:
-        run, epoch = ids.check_run(members.get("run")), ids.check_epoch(members.get("epoch"))
-        seq = ids.check_size("seq", members.get("seq"))
+        run, epoch = names.check_run(members.get("run")), names.check_epoch(members.get("epoch"))
+        seq = names.check_size("seq", members.get("seq"))
     except Refused as error:
         raise Corrupt(f"a record of a newer version does not say which it is: {error}") from error
     if members.get("tenant") != tenant or seq < 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sealbook.journal.checking.audit import Audit
 from sealbook.journal.engine.port import Place
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import names
 from sealbook.journal.schema import tables
 
 
@@ -35,4 +35,4 @@ def check_adoptions(audit: Audit) -> None:
 
 def _is_unsure(audit: Audit, key: bytes) -> bool:
     """Whether the tenant's own run cannot be read, so that what it says is not known."""
-    return key + b"\0" + ids.OPERATOR_RUN.encode() in audit.unsure
+    return key + b"\0" + names.OPERATOR_RUN.encode() in audit.unsure

@@ -16,7 +16,7 @@ from sealbook.journal.checking.audit import Audit
 from sealbook.journal.deciding.log.anchors import batch_path
 from sealbook.journal.engine.port import Place, Row
 from sealbook.journal.errors import Corrupt, Refused
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import names
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.tables import BatchRow, check_names
 from sealbook.merkle import tree
@@ -154,7 +154,7 @@ def _walk(audit: Audit) -> Iterator[tuple[str, int, int, bytes, bytes]]:
     for key, value in audit.walk(tables.BATCHES):
         try:
             tenant, index, number = tables.split_batch_key(key)
-            ids.check_tenant(tenant)
+            names.check_tenant(tenant)
         except (ValueError, Refused) as error:
             audit.found(f"the row's key is damaged: {error}", place=(tables.BATCHES, key))
             continue

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from sealbook.journal.checking.audit import Audit
 from sealbook.journal.deciding.log import checkpoints as publishing
-from sealbook.journal.deciding.log import leaves as seals
+from sealbook.journal.deciding.log import leaves
 from sealbook.journal.engine.port import Place
 from sealbook.journal.errors import Corrupt, Refused
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import names
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.tables import CheckpointRow, CheckpointState, TenantRow
 from sealbook.merkle import tree
@@ -39,7 +39,7 @@ def check_checkpoints(audit: Audit, sizes: dict[str, int]) -> dict[str, Kept]:
         place: Place = (tables.CHECKPOINTS, key)
         try:
             tenant, size = tables.split_number_key(key)
-            ids.check_log(tenant)
+            names.check_log(tenant)
         except (ValueError, Refused) as error:
             audit.found(f"the row's key is damaged: {error}", place=place)
             continue
@@ -53,7 +53,7 @@ def check_checkpoints(audit: Audit, sizes: dict[str, int]) -> dict[str, Kept]:
                 audit.found(
                     f"the log has {sizes.get(tenant, 0)} leaves, and {size} were signed", tenant=tenant, place=place
                 )
-            elif tree.root(size, seals.snapshot_reader(tenant, audit.snapshot)) != checkpoint.root:
+            elif tree.root(size, leaves.snapshot_reader(tenant, audit.snapshot)) != checkpoint.root:
                 audit.found("the log has another root than was signed", tenant=tenant, place=place)
             if state is not CheckpointState.PENDING:
                 named = first.setdefault(tenant, checkpoint)

@@ -13,7 +13,7 @@ from sealbook.journal.checking.audit import PAGE_ROWS, Audit
 from sealbook.journal.checking.levels import Level
 from sealbook.journal.engine.port import Snapshot
 from sealbook.journal.errors import Corrupt, Refused
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import names
 from sealbook.journal.records.record import decode_row, says_it_is
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.lookup import record_place
@@ -30,7 +30,7 @@ def tenants_of(snapshot: Snapshot) -> Iterator[str]:
             name = page[0][0].partition(b"\0")[0]
             lo = (tables.prefix_end(name + b"\0") if table == tables.JOURNAL else name + b"\0") or b""
             try:
-                found.add(ids.check_tenant(name.decode(errors="replace")))
+                found.add(names.check_tenant(name.decode(errors="replace")))
             except Refused:
                 continue  # `Ends.check_keys` names it
     yield from sorted(found)

@@ -11,10 +11,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from sealbook.journal.checking.audit import Audit
-from sealbook.journal.deciding.log import adoption
-from sealbook.journal.deciding.log import leaves as seals
+from sealbook.journal.deciding.log import adoption, leaves
 from sealbook.journal.errors import Corrupt
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import names
 from sealbook.journal.records.trust import Outside
 from sealbook.journal.schema import origins, tables
 from sealbook.merkle import tree
@@ -26,7 +25,7 @@ def origins_of(audit: Audit, base: str, store_origin: str | None) -> dict[str, s
     """The logs of the store by their origins: the name of the tenant, or of the store log."""
     found = {}
     for tenant in audit.tallies:
-        if tenant == ids.STORE_LOG:
+        if tenant == names.STORE_LOG:
             continue
         try:
             origin = adoption.adopted_origin(audit.snapshot, tenant) or origins.tenant_origin(base, tenant)
@@ -34,7 +33,7 @@ def origins_of(audit: Audit, base: str, store_origin: str | None) -> dict[str, s
             continue  # reported where adoptions are checked
         found[origin] = tenant
     if store_origin is not None:
-        found[store_origin] = ids.STORE_LOG
+        found[store_origin] = names.STORE_LOG
     return found
 
 
@@ -54,14 +53,14 @@ def hold(audit: Audit, logs: Mapping[str, str], sizes: Mapping[str, int]) -> tup
                 open_questions.append(f"{where}: {left}")
             continue
         held[checkpoint.origin] += 1
-        tenant = None if name == ids.STORE_LOG else name
+        tenant = None if name == names.STORE_LOG else name
         size = sizes.get(name, 0)
         if checkpoint.size > size:
             what = f"{where}: the log shrank: it has {size} leaves, and {checkpoint.size} were seen"
             audit.found(what, tenant=tenant)
             continue
         try:
-            root = tree.root(checkpoint.size, seals.snapshot_reader(name, audit.snapshot))
+            root = tree.root(checkpoint.size, leaves.snapshot_reader(name, audit.snapshot))
         except Corrupt:
             open_questions.append(f"{where}: nodes of the log are damaged, so its root at that size is not known")
             continue

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from sealbook.journal.checking import ends, outside
-from sealbook.journal.checking import leaves as attested
+from sealbook.journal.checking import ends, leaves, outside
 from sealbook.journal.checking.adoptions import check_adoptions
 from sealbook.journal.checking.anchors import check_batches
 from sealbook.journal.checking.audit import Audit
@@ -52,8 +51,8 @@ def check_records(audit: Audit, level: Level, progress: Progress | None, elsewhe
 
 def check_logs(audit: Audit) -> dict[str, int]:
     """Build every log again from its leaves, and hold leaves to records and checkpoints to trees; the logs' sizes."""
-    attested.read_acts(audit)
-    attested.check_leaves(audit)
+    leaves.read_acts(audit)
+    leaves.check_leaves(audit)
     check_batches(audit)
     check_adoptions(audit)
     check_heads(audit)

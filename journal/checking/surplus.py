@@ -15,7 +15,7 @@ from sealbook.journal.checking.store_log import head_stands
 from sealbook.journal.deciding.acts import CANCEL_REQUESTED
 from sealbook.journal.deciding.requests import read_members
 from sealbook.journal.errors import Corrupt, NotFound, Refused, SealbookError
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import names
 from sealbook.journal.records.names import OPERATOR_RUN
 from sealbook.journal.records.record import Record, read_record
 from sealbook.journal.schema import tables
@@ -96,7 +96,7 @@ class Surplus:
     def _head_stands(self, table: str, key: bytes, value: bytes) -> bool:
         """Whether the store log has that head of the tenant's log."""
         try:
-            ids.check_tenant(tables.split_number_key(key)[0])
+            names.check_tenant(tables.split_number_key(key)[0])
         except (ValueError, Refused):
             return False
         return head_stands(self._audit, key)
@@ -131,7 +131,7 @@ class Surplus:
         tenant, run = tables.split_run_key(owner)
         standing = self._audit.corrected.get(owner)
         if standing is None:
-            standing = read_standing(tenant, ids.check_run(run), self._snapshot.get_many([(tables.STATE, owner)])[0])
+            standing = read_standing(tenant, names.check_run(run), self._snapshot.get_many([(tables.STATE, owner)])[0])
         return standing
 
     def _record(self, tenant: str, run: str, seq: int) -> Record:

@@ -15,7 +15,7 @@ from sealbook.journal.checking.audit import Audit
 from sealbook.journal.deciding.log import leaves as seals
 from sealbook.journal.engine.port import Place
 from sealbook.journal.errors import Corrupt, Refused
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import names
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.standings import read_standing
 from sealbook.journal.schema.tables import check_names
@@ -53,7 +53,7 @@ class Logs:
         for key, value in self._audit.walk(tables.LEAVES):
             try:
                 tenant, index = tables.split_number_key(key)
-                ids.check_log(tenant)
+                names.check_log(tenant)
             except (ValueError, Refused) as error:
                 self._audit.found(f"the row's key is damaged: {error}", place=(tables.LEAVES, key))
                 continue
@@ -98,7 +98,7 @@ class Logs:
         self._audit.found("the leaf is missing", tenant=tenant, place=_leaf_place(tenant, index))
 
     def _foreign(self, tenant: str, index: int, value: bytes) -> None:
-        if tenant == ids.STORE_LOG:
+        if tenant == names.STORE_LOG:
             what = "the leaf is no head of a tenant's log"
             self._audit.found(what, place=_leaf_place(tenant, index))
             return

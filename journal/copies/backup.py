@@ -35,8 +35,7 @@ from blake3 import blake3
 
 from sealbook.journal.checking.whole import CheckReport
 from sealbook.journal.copies.manifest import BYTES_MAX, Manifest, TenantState
-from sealbook.journal.deciding.log import adoption
-from sealbook.journal.deciding.log import leaves as seals
+from sealbook.journal.deciding.log import adoption, leaves
 from sealbook.journal.engine import folder as store_folder
 from sealbook.journal.engine.port import Snapshot
 from sealbook.journal.errors import Busy, Corrupt, InvalidInput, NotFound
@@ -268,7 +267,7 @@ def _check_goes_on(journal: Journal, before: Manifest) -> None:
             if has.origin != had.origin:
                 continue  # the log was begun anew, in view of everybody; the records are what goes on
             shorter = has.size < had.size
-            if shorter or tree.root(had.size, seals.snapshot_reader(had.tenant, snapshot)) != had.root:
+            if shorter or tree.root(had.size, leaves.snapshot_reader(had.tenant, snapshot)) != had.root:
                 _refuse(f"the log of tenant {had.tenant} had {had.size} leaves that this one does not begin with")
 
 
@@ -319,7 +318,7 @@ def _state(snapshot: Snapshot) -> bytes:
 def _tenant_state(snapshot: Snapshot, name: str, row_bytes: int) -> TenantState:
     row = TenantRow.decode(name, snapshot.get_many([(tables.TENANTS, name.encode())])[0])
     head = _head(snapshot, name, row.arrivals) if row.arrivals else None
-    root = tree.root(row.leaves, seals.snapshot_reader(name, snapshot))
+    root = tree.root(row.leaves, leaves.snapshot_reader(name, snapshot))
     origin = adoption.adopted_origin(snapshot, name)
     return TenantState(name, origin, row.arrivals, head, row.leaves, root, row_bytes)
 

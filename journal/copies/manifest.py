@@ -19,8 +19,7 @@ from typing import Any
 from blake3 import blake3
 
 from sealbook.journal.errors import Corrupt, Refused, UnknownVersion
-from sealbook.journal.records import instants
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import instants, names
 
 TITLE = "backup"
 TEXT_VERSION = 1
@@ -94,25 +93,25 @@ class Manifest:
 def _read(members: dict[str, Any]) -> Manifest:
     tenants = tuple(
         TenantState(
-            ids.check_tenant(tenant["tenant"]),
+            names.check_tenant(tenant["tenant"]),
             tenant["origin"],
-            ids.check_size("records", tenant["records"]),
+            names.check_size("records", tenant["records"]),
             None if tenant["head"] is None else bytes.fromhex(tenant["head"]),
-            ids.check_size("size", tenant["size"]),
+            names.check_size("size", tenant["size"]),
             bytes.fromhex(tenant["root"]),
-            ids.check_size("bytes", tenant["bytes"]),
+            names.check_size("bytes", tenant["bytes"]),
         )
         for tenant in members["tenants"]
     )
     return Manifest(
         store=bytes.fromhex(members["store"]),
         lineage=bytes.fromhex(members["lineage"]),
-        format=ids.check_size("format", members["format"]),
-        engine=ids.check_size("engine", members["engine"]),
-        restoration=ids.check_size("restoration", members["restoration"]),
+        format=names.check_size("format", members["format"]),
+        engine=names.check_size("engine", members["engine"]),
+        restoration=names.check_size("restoration", members["restoration"]),
         made_at=instants.parse(members["made_at"]) // 1000,
-        generation=ids.check_size("generation", members["generation"]),
-        data_bytes=ids.check_size("data_bytes", members["data_bytes"]),
+        generation=names.check_size("generation", members["generation"]),
+        data_bytes=names.check_size("data_bytes", members["data_bytes"]),
         data_digest=bytes.fromhex(members["data_digest"]),
         state=bytes.fromhex(members["state"]),
         tenants=tenants,

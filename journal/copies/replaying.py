@@ -15,8 +15,7 @@ from sealbook.journal.bundle.faults import CONTENT, Damaged, Fault
 from sealbook.journal.bundle.frames import Attested, KeptNote, TenantPart
 from sealbook.journal.bundle.reader import Item, Signer, read_note
 from sealbook.journal.bundle.records import Believed
-from sealbook.journal.deciding import acts, leases
-from sealbook.journal.deciding import requests as ask
+from sealbook.journal.deciding import acts, leases, requests
 from sealbook.journal.deciding.acts import (
     RESTORED,
     Restoration,
@@ -26,15 +25,12 @@ from sealbook.journal.deciding.acts import (
 )
 from sealbook.journal.deciding.admission import check_open, check_place
 from sealbook.journal.deciding.batch import Rules
-from sealbook.journal.deciding.log import adoption
-from sealbook.journal.deciding.log import anchors as anchoring
-from sealbook.journal.deciding.log import checkpoints as publishing
-from sealbook.journal.deciding.log import leaves as seals
+from sealbook.journal.deciding.log import adoption, anchors, checkpoints, leaves
 from sealbook.journal.deciding.overlay import Overlay
 from sealbook.journal.deciding.requests import EFFECT_KINDS, KeepCheckpoint, Prepared
 from sealbook.journal.engine.port import Moment, Snapshot, Writes
 from sealbook.journal.errors import Corrupt, InvalidInput, Refused
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import names
 from sealbook.journal.records.names import OPERATOR_RUN, RESTORATION
 from sealbook.journal.records.record import (
     Record,
@@ -87,7 +83,7 @@ class Act:
     def __call__(self, snapshot: Snapshot, moment: Moment) -> tuple[Writes, None]:
         overlay, tenant, act = Overlay(snapshot), self._stated.tenant, self._act
         counts = overlay.tenant(tenant)
-        root = tree.root(counts.leaves, seals.node_reader(tenant, overlay.get))
+        root = tree.root(counts.leaves, leaves.node_reader(tenant, overlay.get))
         if (counts.arrivals, counts.leaves, root) != (act.records, act.size, act.root):
             raise Corrupt("the restored log is not the one that was exported", None, None, tables.TENANTS)
         rules = Rules(overlay, moment, self._setting, act.restoration)
@@ -118,14 +114,14 @@ class Replay(Rules):
             case KeptNote():
                 state = CheckpointState(value.state)
                 note = b"" if state is CheckpointState.PENDING else value.note
-                publishing.keep(self._overlay, tenant, KeepCheckpoint(read_note(value), state, note))
+                checkpoints.keep(self._overlay, tenant, KeepCheckpoint(read_note(value), state, note))
             case _:
                 pass  # the beginning and the end of a part hold nothing that is stored
 
     def _enter_record(self, believed: Believed, record: Record) -> None:
         overlay, tenant, run, seq = self._overlay, record.tenant, record.run, record.seq
         standing = overlay.standing(tenant, run)
-        members = ask.read_members(record.kind, record.data, record.effect)
+        members = requests.read_members(record.kind, record.data, record.effect)
         entry = Prepared(record.kind, record.case, record.effect, record.attempt, b"", record.data, **members)
         check_open(run, standing)
         check_place(entry, seq, None)
@@ -161,13 +157,13 @@ class Replay(Rules):
         """What an act left behind elsewhere."""
         match record.kind:
             case acts.CANCEL_REQUESTED:
-                run = ids.check_own_run(cancellation_of(record).run)
+                run = names.check_own_run(cancellation_of(record).run)
                 place = (tables.CANCELS, tables.run_key(tenant, run))
                 if self._overlay.get(place) is not None:
                     raise InvalidInput("cancellation", run, "was requested before")
                 self._overlay.insert(place, u64(record.seq))
             case acts.LEASE_FORCED:
-                run = ids.check_own_run(record.data.get("run"))
+                run = names.check_own_run(record.data.get("run"))
                 standing = self._overlay.standing(tenant, run)
                 if standing is None:  # of a run without records there is nothing to find out
                     self._overlay.set_lease(tenant, run, leases.released(self._restoration * RESTORATION + 1))
@@ -182,11 +178,11 @@ class Replay(Rules):
         if attested.index is None:
             self._entries.append(BatchRow(entry, attested.run))
         elif entry.type is LeafType.ANCHOR_BATCH:
-            anchoring.append_batch(overlay, tenant, entry, self._entries)
+            anchors.append_batch(overlay, tenant, entry, self._entries)
             self._entries = []
         elif entry.type is LeafType.ADOPTED_LOG:
-            seals.append_entry(overlay, tenant, entry)
+            leaves.append_entry(overlay, tenant, entry)
         else:
             standing = overlay.standing(tenant, attested.run)
             assert standing is not None
-            seals.add_leaf(overlay, standing, sealing=entry.type is LeafType.SEAL)
+            leaves.add_leaf(overlay, standing, sealing=entry.type is LeafType.SEAL)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sealbook.journal.deciding import requests as ask
+from sealbook.journal.deciding import requests
 from sealbook.journal.errors import Corrupt, InvalidInput
 from sealbook.journal.records.names import EPOCH_MAX, RESTORATION, check_own_run
 from sealbook.journal.records.record import Record
@@ -113,7 +113,7 @@ def cancellation_of(record: Record) -> Cancellation:
     members = [data.get(name) for name in ("run", "actor", "reason", "basis")]
     if record.kind != CANCEL_REQUESTED or not all(isinstance(member, str) for member in members):
         raise Corrupt("is no cancel request", record.run, record.seq)
-    if data["basis"] not in ask.BASES:
+    if data["basis"] not in requests.BASES:
         raise Corrupt(f"has the unknown basis {data['basis']!r}", record.run, record.seq)
     return Cancellation(data["run"], data["actor"], data["reason"], data["basis"], record.at)
 

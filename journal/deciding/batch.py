@@ -13,14 +13,11 @@ from typing import Any
 from sealbook.indexes import case as case_index
 from sealbook.indexes.packing import u64
 from sealbook.indexes.standing import BLOCK_RECORDS, EffectStatus, Standing, advance
-from sealbook.journal.deciding import leases
-from sealbook.journal.deciding import requests as ask
+from sealbook.journal.deciding import leases, requests
 from sealbook.journal.deciding.acts import CANCEL_REQUESTED, LEASE_FORCED, LOG_ADOPTED, Cancellation, cancellation_of
 from sealbook.journal.deciding.admission import check_open, check_place, move_effect
 from sealbook.journal.deciding.leases import Lease
-from sealbook.journal.deciding.log import adoption, heads
-from sealbook.journal.deciding.log import anchors as anchoring
-from sealbook.journal.deciding.log import checkpoints as publishing
+from sealbook.journal.deciding.log import adoption, anchors, checkpoints, heads
 from sealbook.journal.deciding.log.adoption import AdoptedLog
 from sealbook.journal.deciding.log.leaves import Leaf, add_leaf, leaf_of, leaf_place
 from sealbook.journal.deciding.overlay import Overlay
@@ -62,7 +59,7 @@ from sealbook.journal.schema.lookup import arrivals_of, block_of, block_place, r
 from sealbook.journal.schema.setting import Setting
 from sealbook.journal.schema.tables import EffectRow, LeaseRow, StoreRow, TenantRow
 
-Batch = Sequence[tuple[str, ask.Request]]  # (tenant, request)
+Batch = Sequence[tuple[str, requests.Request]]  # (tenant, request)
 
 
 class Appended(list[Record]):
@@ -119,17 +116,17 @@ def decide_over(overlay: Overlay, batch: Batch, moment: Moment, setting: Setting
     return answers
 
 
-def _places(tenant: str, request: ask.Request, overlay: Overlay) -> list[Place]:
+def _places(tenant: str, request: requests.Request, overlay: Overlay) -> list[Place]:
     """The rows that deciding the request will certainly read, so that they are read in one go."""
-    if isinstance(request, ask.Group):
+    if isinstance(request, requests.Group):
         return [place for part in request.requests for place in _places(tenant, part, overlay)]
-    if isinstance(request, ask.KeepCheckpoint | ask.AnchorOpen | ask.AdoptLog | ask.GatherHeads):
+    if isinstance(request, requests.KeepCheckpoint | requests.AnchorOpen | requests.AdoptLog | requests.GatherHeads):
         return [(tables.TENANTS, tenant.encode())]
     key = tables.run_key(tenant, request.run)
     places: list[Place] = []
     if not overlay.knows(tenant, request.run):
         places += [(tables.TENANTS, tenant.encode()), (tables.STATE, key), (tables.LEASES, key)]
-    if isinstance(request, ask.Append):
+    if isinstance(request, requests.Append):
         for entry in request.entries:
             if entry.effect is not None and entry.kind in EFFECT_KINDS:
                 places.append((tables.EFFECTS, tables.effect_key(tenant, request.run, entry.effect)))
@@ -147,40 +144,40 @@ class Rules:
         self._restoration = restoration
         self._signer_id = None if setting.signer is None else signer_id(setting.signer.public_key)
 
-    def answer(self, tenant: str, request: ask.Request, granted: dict[str, int]) -> Any:
+    def answer(self, tenant: str, request: requests.Request, granted: dict[str, int]) -> Any:
         """Decide one request. `granted` are the epochs that its group has acquired, by run."""
         match request:
-            case ask.Append():
+            case requests.Append():
                 return self._append(tenant, request, granted)
-            case ask.Acquire():
+            case requests.Acquire():
                 return self._acquire(tenant, request, granted)
-            case ask.Renew():
+            case requests.Renew():
                 return self._renew(tenant, request)
-            case ask.Release():
+            case requests.Release():
                 return self._release(tenant, request, granted)
-            case ask.Seal():
+            case requests.Seal():
                 return self._seal(tenant, request)
-            case ask.Anchor():
+            case requests.Anchor():
                 return self._anchor(tenant, request.run)
-            case ask.AnchorOpen():
-                return anchoring.anchor_open(self._overlay, tenant)
-            case ask.GatherHeads():
+            case requests.AnchorOpen():
+                return anchors.anchor_open(self._overlay, tenant)
+            case requests.GatherHeads():
                 return heads.gather(self._overlay, self._setting.identity.lineage_id, request.origin)
-            case ask.RequestCancel():
+            case requests.RequestCancel():
                 return self._request_cancel(tenant, request)
-            case ask.ForceLease():
+            case requests.ForceLease():
                 return self._force_lease(tenant, request)
-            case ask.KeepCheckpoint():
-                return publishing.keep(self._overlay, tenant, request)
-            case ask.AdoptLog():
+            case requests.KeepCheckpoint():
+                return checkpoints.keep(self._overlay, tenant, request)
+            case requests.AdoptLog():
                 return self._adopt_log(tenant, request)
-            case ask.Group():
+            case requests.Group():
                 granted = {}
                 return [self.answer(tenant, part, granted) for part in request.requests]
 
     # --- records ---------------------------------------------------------------------------------------------------
 
-    def _append(self, tenant: str, request: ask.Append, granted: dict[str, int]) -> Appended:
+    def _append(self, tenant: str, request: requests.Append, granted: dict[str, int]) -> Appended:
         overlay, run = self._overlay, request.run
         standing = overlay.standing(tenant, run)
         epoch = granted.get(run) if request.epoch is None else request.epoch
@@ -328,7 +325,7 @@ class Rules:
             )
         return signature
 
-    def _replay(self, tenant: str, request: ask.Append, epoch: int, head: Head) -> Appended:
+    def _replay(self, tenant: str, request: requests.Append, epoch: int, head: Head) -> Appended:
         """The records that an earlier call made of these entries after this head; `Conflict` when it made none."""
         run, after = request.run, request.after
         assert after is not None
@@ -347,7 +344,7 @@ class Rules:
             self._seal_replayed(tenant, request, epoch, records[-1])
         return Appended(records, replayed=True)
 
-    def _seal_replayed(self, tenant: str, request: ask.Append, epoch: int, last: Record) -> None:
+    def _seal_replayed(self, tenant: str, request: requests.Append, epoch: int, last: Record) -> None:
         """Seal what an earlier call concluded and left unsealed, under the same rules as a seal of its own."""
         overlay, run = self._overlay, request.run
         standing = overlay.standing(tenant, run)
@@ -367,7 +364,7 @@ class Rules:
 
     # --- leases ----------------------------------------------------------------------------------------------------
 
-    def _acquire(self, tenant: str, request: ask.Acquire, granted: dict[str, int]) -> Lease:
+    def _acquire(self, tenant: str, request: requests.Acquire, granted: dict[str, int]) -> Lease:
         overlay, run = self._overlay, request.run
         standing = overlay.standing(tenant, run)
         if standing is not None and standing.sealed:
@@ -388,7 +385,7 @@ class Rules:
         granted[run] = row.epoch
         return leases.granted(tenant, run, row)
 
-    def _renew(self, tenant: str, request: ask.Renew) -> Lease:
+    def _renew(self, tenant: str, request: requests.Renew) -> Lease:
         overlay, run = self._overlay, request.run
         row = leases.renew(
             run,
@@ -401,14 +398,14 @@ class Rules:
         overlay.set_lease(tenant, run, row)
         return leases.granted(tenant, run, row)
 
-    def _release(self, tenant: str, request: ask.Release, granted: dict[str, int]) -> None:
+    def _release(self, tenant: str, request: requests.Release, granted: dict[str, int]) -> None:
         """Free the lease if it stands under this epoch; anything else is a success that changes nothing (A86)."""
         row = self._overlay.lease(tenant, request.run)
         epoch = granted.get(request.run) if request.epoch is None else request.epoch
         if row is not None and row.epoch == epoch and row.owner:
             self._overlay.set_lease(tenant, request.run, leases.released(row.epoch))
 
-    def _force_lease(self, tenant: str, request: ask.ForceLease) -> Lease:
+    def _force_lease(self, tenant: str, request: requests.ForceLease) -> Lease:
         """Issue the next epoch to nobody: the old owner is fenced, and anybody may acquire."""
         overlay, run = self._overlay, request.run
         standing, row = overlay.standing(tenant, run), overlay.lease(tenant, run)
@@ -432,7 +429,7 @@ class Rules:
 
     # --- the log ---------------------------------------------------------------------------------------------------
 
-    def _seal(self, tenant: str, request: ask.Seal) -> Leaf:
+    def _seal(self, tenant: str, request: requests.Seal) -> Leaf:
         """Seal a concluded run. The first seal wins: later ones change nothing and answer with it (A93)."""
         overlay, run = self._overlay, request.run
         standing, row = overlay.standing(tenant, run), overlay.lease(tenant, run)
@@ -471,7 +468,7 @@ class Rules:
                 standing = add_leaf(self._overlay, standing, sealing=False)
         return self._leaf(standing)
 
-    def _adopt_log(self, tenant: str, request: ask.AdoptLog) -> AdoptedLog:
+    def _adopt_log(self, tenant: str, request: requests.AdoptLog) -> AdoptedLog:
         """Let the log go on under another origin, and record that it does."""
         act = adoption.begin_anew(self._overlay, tenant, request)
         adoption.remember(self._overlay, self.operator_act(tenant, LOG_ADOPTED, act, request.salt))
@@ -484,7 +481,7 @@ class Rules:
 
     # --- operator acts ---------------------------------------------------------------------------------------------
 
-    def _request_cancel(self, tenant: str, request: ask.RequestCancel) -> CancelAnswer:
+    def _request_cancel(self, tenant: str, request: requests.RequestCancel) -> CancelAnswer:
         """Record the first request; later ones change nothing (A113). It needs no lease and no existing run."""
         overlay, run = self._overlay, request.run
         standing = overlay.standing(tenant, run)
@@ -507,7 +504,7 @@ class Rules:
         """One record of the tenant's own run, in the transaction that acts. That run has no lease."""
         epoch = self._restoration * RESTORATION
         standing = self._overlay.standing(tenant, OPERATOR_RUN)
-        [record], _ = self._chain(tenant, OPERATOR_RUN, standing, [ask.prepare_trusted(kind, data)], epoch, salt)
+        [record], _ = self._chain(tenant, OPERATOR_RUN, standing, [requests.prepare_trusted(kind, data)], epoch, salt)
         return record
 
 

@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 
 from sealbook.indexes.standing import EffectStatus, Facts
 from sealbook.journal.errors import InvalidEntry, InvalidInput, InvalidName, TooLarge, shown
-from sealbook.journal.records import cbor as values
-from sealbook.journal.records import instants
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import cbor, instants, names
 from sealbook.journal.records.entries import DISPOSITIONS, EFFECT_KEY_BYTES, RECOVERIES, Entry
 from sealbook.journal.records.record import BODY_BYTES_MAX, GENESIS, SALT_BYTES, Head
 from sealbook.journal.schema.tables import CheckpointState
@@ -234,34 +232,36 @@ def append(
     if isinstance(entries, Entry):
         raise InvalidInput("entries", entries, "must be a list of entries, not one entry")
     prepared = tuple([prepare(entry, index) for index, entry in enumerate(entries)])
-    return Append(ids.check_own_run(run), prepared, _epoch_or_none(epoch), _head_or_none(after), bool(seal), _salt())
+    return Append(names.check_own_run(run), prepared, _epoch_or_none(epoch), _head_or_none(after), bool(seal), _salt())
 
 
 def acquire(run: str, *, owner: str, ttl: float) -> Acquire:
     """Acquire the run's lease for `ttl` seconds."""
-    ttl_ms = ids.check_ttl(ttl)
-    return Acquire(ids.check_own_run(run), ids.check_owner(owner), ttl_ms)
+    ttl_ms = names.check_ttl(ttl)
+    return Acquire(names.check_own_run(run), names.check_owner(owner), ttl_ms)
 
 
 def renew(run: str, *, owner: str, epoch: int, ttl: float) -> Renew:
     """Renew the run's lease so that it ends `ttl` seconds from now."""
-    ttl_ms = ids.check_ttl(ttl)
-    return Renew(ids.check_own_run(run), ids.check_owner(owner), ids.check_epoch(epoch), ttl_ms)
+    ttl_ms = names.check_ttl(ttl)
+    return Renew(names.check_own_run(run), names.check_owner(owner), names.check_epoch(epoch), ttl_ms)
 
 
 def release(run: str, *, epoch: int | None = None) -> Release:
     """Release the run's lease if it stands under this epoch."""
-    return Release(ids.check_own_run(run), _epoch_or_none(epoch))
+    return Release(names.check_own_run(run), _epoch_or_none(epoch))
 
 
 def seal(run: str, *, epoch: int | None = None, outcome: str | None = None) -> Seal:
     """Seal the run; `outcome`, where given, must be that of its conclusion."""
-    return Seal(ids.check_own_run(run), _epoch_or_none(epoch), None if outcome is None else ids.check_outcome(outcome))
+    return Seal(
+        names.check_own_run(run), _epoch_or_none(epoch), None if outcome is None else names.check_outcome(outcome)
+    )
 
 
 def anchor(run: str) -> Anchor:
     """Anchor the run's head."""
-    return Anchor(ids.check_run(run))
+    return Anchor(names.check_run(run))
 
 
 def anchor_open() -> AnchorOpen:
@@ -273,17 +273,17 @@ def request_cancel(run: str, *, actor: str, reason: str = "", basis: str = "asse
     """Ask for the run to be cancelled. `basis` says how the actor is known: authenticated, asserted or connected."""
     if basis not in BASES:
         raise InvalidInput("basis", basis, f"must be one of {', '.join(BASES)}")
-    return RequestCancel(ids.check_own_run(run), ids.check_actor(actor), _reason(reason), basis)
+    return RequestCancel(names.check_own_run(run), names.check_actor(actor), _reason(reason), basis)
 
 
 def force_lease(run: str, *, actor: str, reason: str) -> ForceLease:
     """Fence the run's current owner."""
-    return ForceLease(ids.check_own_run(run), ids.check_actor(actor), _reason(reason))
+    return ForceLease(names.check_own_run(run), names.check_actor(actor), _reason(reason))
 
 
 def adopt_log(origin: str, old: Checkpoint, note: bytes, *, actor: str, reason: str) -> AdoptLog:
     """Adopt the old log's checkpoint; the caller has verified the note and checked the origin."""
-    return AdoptLog(origin, old, note, ids.check_actor(actor), _reason(reason))
+    return AdoptLog(origin, old, note, names.check_actor(actor), _reason(reason))
 
 
 def group(requests: Sequence[Request]) -> Group:
@@ -298,14 +298,14 @@ def _head_or_none(after: object) -> Head | None:
         return None
     if not isinstance(after, Head):
         raise InvalidInput("after", after, "must be a Head, as head() returns it")
-    ids.check_size("after", after.seq)
+    names.check_size("after", after.seq)
     if not isinstance(after.hash, bytes) or len(after.hash) != len(GENESIS):
         raise InvalidInput("after", after, f"must have a hash of {len(GENESIS)} bytes")
     return after
 
 
 def _epoch_or_none(epoch: int | None) -> int | None:
-    return None if epoch is None else ids.check_epoch(epoch)
+    return None if epoch is None else names.check_epoch(epoch)
 
 
 def _reason(reason: object) -> str:
@@ -334,14 +334,14 @@ def prepare(entry: Entry, index: int = 0) -> Prepared:
     kind = entry.kind
     check = _CHECKS.get(kind) if type(kind) is str else None
     if check is None:
-        kind = ids.check_kind(kind)
+        kind = names.check_kind(kind)
         check = _CHECKS.get(kind)  # it was a member of an enumeration, say
-    case = None if entry.case is None else ids.check_case(entry.case)
+    case = None if entry.case is None else names.check_case(entry.case)
     effect = None if entry.effect is None else _effect(entry.effect, where)
     attempt = None if entry.attempt is None else _attempt(entry.attempt, effect, where)
     if not isinstance(entry.data, dict | Mapping):  # a dict is told at once, any other map by a slow search
         raise InvalidEntry(f"{where} data", "must be a map")
-    data, plain = values.encode_map(entry.data, f"{where} data")
+    data, plain = cbor.encode_map(entry.data, f"{where} data")
     if len(data) > BODY_BYTES_MAX:
         raise TooLarge(len(data), BODY_BYTES_MAX)
     if check is None:
@@ -351,7 +351,7 @@ def prepare(entry: Entry, index: int = 0) -> Prepared:
 
 def prepare_trusted(kind: str, data: dict[str, Any]) -> Prepared:
     """An entry of the store's own making, for the run of operator acts."""
-    encoded, plain = values.encode_map(data, kind)
+    encoded, plain = cbor.encode_map(data, kind)
     return Prepared(kind, None, None, None, encoded, plain)
 
 
@@ -379,7 +379,7 @@ def read_admitted(data: dict[str, Any], effect: bytes | None, where: str) -> dic
         return {}
     if source is None or id is None:
         raise InvalidEntry(where, "an admission key needs both source and id")
-    return {"source": ids.check_source(source), "id": ids.check_admission_id(id)}
+    return {"source": names.check_source(source), "id": names.check_admission_id(id)}
 
 
 def read_started(data: dict[str, Any], effect: bytes | None, where: str) -> dict[str, Any]:
@@ -422,7 +422,7 @@ def read_suspended(data: dict[str, Any], effect: bytes | None, where: str) -> di
 def read_concluded(data: dict[str, Any], effect: bytes | None, where: str) -> dict[str, Any]:
     """The outcome of a RunConcluded."""
     try:
-        return {"outcome": ids.check_outcome(data.get("outcome"))}
+        return {"outcome": names.check_outcome(data.get("outcome"))}
     except InvalidName as error:
         raise InvalidEntry(f"{where} outcome", f"{error.reason}, not {shown(error.value)}") from None
 

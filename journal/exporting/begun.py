@@ -12,7 +12,7 @@ from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.container import Mark, Preamble
 from sealbook.journal.bundle.frames import ClaimedKey, Counts, Header, TenantPart, Totals
 from sealbook.journal.bundle.reader import Bundle, Value
-from sealbook.journal.deciding.log import leaves as seals
+from sealbook.journal.deciding.log import leaves
 from sealbook.journal.exporting.parts import Differs, Out, Part, SelectedPart, WholePart
 from sealbook.journal.exporting.question import Bound, Plan
 from sealbook.journal.records.record import decode_row
@@ -121,7 +121,7 @@ def _check_holds(journal: Journal, bound: Bound) -> None:
             raise Differs(f"the store has less of tenant {stated.tenant} than when it was begun")
         if stated.records and (last is None or decode_row(last, None, None).hash != bound.last):
             raise Differs(f"the store has other records of tenant {stated.tenant} than when it was begun")
-        read = seals.snapshot_reader(stated.tenant, snapshot)
+        read = leaves.snapshot_reader(stated.tenant, snapshot)
         log = (journal.tenant(stated.tenant)._origin_in(snapshot), tree.root(bound.size, read))
         if log != (stated.origin, bound.root):
             raise Differs(f"the log of tenant {stated.tenant} is another one than when it was begun")

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.container import Codec, ContainerWriter, Preamble
 from sealbook.journal.bundle.frames import ClaimedKey, Header, KeptNote, TenantPart, Totals
-from sealbook.journal.deciding.log import checkpoints as publishing
-from sealbook.journal.deciding.log import leaves as seals
+from sealbook.journal.deciding.log import checkpoints, leaves
 from sealbook.journal.engine.port import Row, Snapshot
 from sealbook.journal.errors import Busy, Corrupt, InvalidInput, NotFound
 from sealbook.journal.exporting.begun import Begun
@@ -198,11 +197,13 @@ def _bounds(journal: Journal, question: Question) -> list[Bound]:
 
 def _bound(journal: Journal, snapshot: Snapshot, name: str, row: TenantRow, whole: bool) -> Bound:
     origin = journal.tenant(name)._origin_in(snapshot)
-    read = seals.snapshot_reader(name, snapshot)
+    read = leaves.snapshot_reader(name, snapshot)
     size, root, kept = row.leaves, tree.root(row.leaves, read), None
     stated = TenantPart(name, origin, row.arrivals, size, root)
     if not whole:
-        latest = publishing.latest(snapshot, name, published=True) or publishing.latest(snapshot, name, published=False)
+        latest = checkpoints.latest(snapshot, name, published=True) or checkpoints.latest(
+            snapshot, name, published=False
+        )
         if latest is not None and latest.note is not None:
             checkpoint = latest.checkpoint
             kept = KeptNote(checkpoint.size, latest.state, latest.note.encode())
@@ -232,6 +233,6 @@ def _check_unmoved(journal: Journal, bound: Bound) -> None:
     name = bound.stated.tenant
     with journal._snapshot() as snapshot:
         origin = journal.tenant(name)._origin_in(snapshot)
-        root = tree.root(bound.size, seals.snapshot_reader(name, snapshot))
+        root = tree.root(bound.size, leaves.snapshot_reader(name, snapshot))
     if (origin, root) != (bound.stated.origin, bound.root):
         raise Busy(f"the log of tenant {name} went on under another origin meanwhile: export again")

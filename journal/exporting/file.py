@@ -36,7 +36,7 @@ from sealbook.journal.errors import (
     WrongFormat,
     printable,
 )
-from sealbook.journal.exporting import bundle as exporting
+from sealbook.journal.exporting import bundle
 from sealbook.journal.exporting.begun import Begun
 from sealbook.journal.exporting.bundle import Exported
 from sealbook.journal.exporting.parts import Differs, Progress
@@ -81,18 +81,18 @@ def export_to(
     with _held(partial) as stream, _removed_while_empty(partial, kept, stream):
         begun = None
         if not _to_begin(partial, stream, restart):
-            begun = _taken_up(journal, partial, kept, stream, (exporting.normal(question), codec, offered(keys)))
+            begun = _taken_up(journal, partial, kept, stream, (bundle.normal(question), codec, offered(keys)))
             if resumed is not None:
                 resumed(Resumed(begun.plan.made_at, begun.records))
         else:
-            plan = exporting.planned(journal, question, made_at=made_at, codec=codec, keys=keys)
+            plan = bundle.planned(journal, question, made_at=made_at, codec=codec, keys=keys)
             stream.truncate(0)
             _write_durably(kept, plan.encode())
         try:
             if begun is None:
-                exported = exporting.write(journal, stream, plan, progress=progress)
+                exported = bundle.write(journal, stream, plan, progress=progress)
             else:
-                exported = exporting.go_on(journal, stream, begun, progress=progress)
+                exported = bundle.go_on(journal, stream, begun, progress=progress)
         except Differs as error:
             raise Unfinished(name, str(error)) from error
         except (Refused, Corrupt):

@@ -21,8 +21,7 @@ from sealbook.journal.bundle.frames import Attested, Counts, KeptNote, Proof
 from sealbook.journal.bundle.reader import Item, Signer
 from sealbook.journal.bundle.records import Believed, believe, place_said
 from sealbook.journal.bundle.scratch import Scratch
-from sealbook.journal.deciding.log import anchors as anchoring
-from sealbook.journal.deciding.log import leaves as seals
+from sealbook.journal.deciding.log import anchors, leaves
 from sealbook.journal.engine.port import Row
 from sealbook.journal.errors import Corrupt, NotFound, Refused
 from sealbook.journal.exporting.question import Bound, Question
@@ -265,7 +264,7 @@ class WholePart(Part):
         lo, hi = tables.number_key(self._tenant, leaf.index), tables.number_key(self._tenant, leaf.index + 1)
         there, self._entries = self._entries, 0
         for key, value in islice(self._scan(tables.BATCHES, lo, hi), there, None):
-            row = anchoring.read_batch_row((tables.BATCHES, key), value)
+            row = anchors.read_batch_row((tables.BATCHES, key), value)
             self._put(fr.ENTRY, fr.encode_attested(Attested(None, row.entry, row.run)), "entries")
 
     def _write_notes(self) -> None:
@@ -389,7 +388,7 @@ class SelectedPart(Part):
                 last = min(standing.records, first + PAGE_ROWS - 1)
                 found = lookup.arrivals_between(snapshot.get_many, standing, first, last)
                 self._arrivals.extend(arrival for arrival in found if arrival <= stated.records)
-            proof = anchoring.inclusion(snapshot, standing, stated.size)
+            proof = anchors.inclusion(snapshot, standing, stated.size)
         seq = 0 if proof is None else _attested(proof).seq
         self._runs.put(run.encode(), _SELECTED.pack(seq))
 
@@ -401,7 +400,7 @@ class SelectedPart(Part):
             return
         with self._journal._snapshot() as snapshot:
             standing = known_standing(snapshot, self._tenant, record.run)
-            proof = anchoring.inclusion(snapshot, standing, self._bound.stated.size)
+            proof = anchors.inclusion(snapshot, standing, self._bound.stated.size)
         assert proof is not None
         inner = b"" if proof.inner is None else proof.inner.encode()
         shown = Proof(proof.index, _attested(proof), tuple(proof.proof), inner, record.run)
@@ -416,7 +415,7 @@ def kept_note(row: Row) -> KeptNote:
     return KeptNote(tables.split_number_key(key)[1], kept.state, kept.note)
 
 
-def _attested(proof: seals.InclusionProof) -> LeafEntry:
+def _attested(proof: leaves.InclusionProof) -> LeafEntry:
     """The run's own entry: in the log, or in the batch whose leaf is there."""
     return LeafEntry.decode(proof.leaf_data if proof.inner_entry is None else proof.inner_entry)
 

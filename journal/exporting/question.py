@@ -16,7 +16,7 @@ from blake3 import blake3
 from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.container import Codec
 from sealbook.journal.bundle.frames import ClaimedKey, KeptNote, TenantPart
-from sealbook.journal.records import cbor as values
+from sealbook.journal.records import cbor
 
 MAGIC = b"sealbook/export\0\1"
 _DIGEST_BYTES = 32
@@ -75,7 +75,7 @@ class Plan:
     def encode(self) -> bytes:
         """Its file."""
         members = {name: value for name, value in asdict(self).items() if name != "codec"}
-        content = MAGIC + values.encode_map(members | {"codec": int(self.codec)}, "plan")[0]
+        content = MAGIC + cbor.encode_map(members | {"codec": int(self.codec)}, "plan")[0]
         return content + blake3(content).digest()
 
     @classmethod
@@ -84,7 +84,7 @@ class Plan:
         content = data[:-_DIGEST_BYTES]
         if not data.startswith(MAGIC) or blake3(content).digest() != data[-_DIGEST_BYTES:]:
             raise ValueError("it is no plan of an export, or one of another version, or damaged")
-        members = values.decode(content[len(MAGIC) :])
+        members = cbor.decode(content[len(MAGIC) :])
         asked = members["question"]
         return cls(
             members["store"],

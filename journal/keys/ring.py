@@ -25,11 +25,10 @@ from pathlib import Path
 from sealbook.journal.deciding.log import promises as published
 from sealbook.journal.deciding.log.promises import Consistent, Published, PublishedAhead, PublishedDiffers
 from sealbook.journal.errors import Corrupt, InvalidInput, NotFound
-from sealbook.journal.keys import pkcs8, private_files
-from sealbook.journal.keys import public_halves as keyfile
+from sealbook.journal.keys import pkcs8, private_files, public_halves
 from sealbook.journal.keys.private_files import PathRefused
 from sealbook.journal.keys.public_halves import ALGORITHMS, Key, KeyRefused, Purpose, State, WrongPassphrase
-from sealbook.journal.records import record as records
+from sealbook.journal.records import record
 from sealbook.journal.schema.origins import OriginsCoincide, check_origin
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.errors import Malformed
@@ -100,7 +99,7 @@ class Keyring:
 
     def named(self, name: str) -> tuple[Key, ...]:
         """The keys of this name, retired ones too; none for a name that has none."""
-        folder = keyfile.name_folder(self.folder, name)
+        folder = public_halves.name_folder(self.folder, name)
         found = _keys_in(folder) if folder.is_dir() else []
         return tuple(sorted((key for key in found if key.name == name), key=_order))
 
@@ -216,7 +215,7 @@ class Keyring:
             if promise is None:
                 private_files.write_new_file(target, pem)
                 return
-            beside = keyfile.published_path(target)
+            beside = public_halves.published_path(target)
             private_files.write_new_file(beside, published.encode(promise))  # first: no key without its promise
             try:
                 private_files.write_new_file(target, pem)
@@ -226,7 +225,7 @@ class Keyring:
 
     # --- signing ---------------------------------------------------------------------------------------------------
 
-    def record_signer(self, name: str, *, passphrase: bytes | None = None) -> records.Signer:
+    def record_signer(self, name: str, *, passphrase: bytes | None = None) -> record.Signer:
         """What signs records under this name: for `Journal.open(signer=…)`."""
         (key,) = self.signing(Purpose.RECORD, name)
         signer = self._signer(key, passphrase)
@@ -260,7 +259,7 @@ class Keyring:
 
         `Corrupt` when that cannot be told: the file is damaged, or it is missing and the key has signed.
         """
-        path = keyfile.published_path(keyfile.private_path(self.folder, key))
+        path = public_halves.published_path(public_halves.private_path(self.folder, key))
         promise = _read_promise(path, key.name)
         if promise is None and key.purpose is Purpose.LOG and self._is_marked(key):
             raise Corrupt(f"{path} is missing, and the key has signed: put the file back, or sign no more with it")
@@ -286,7 +285,7 @@ class Keyring:
     def serving(self, name: str) -> Iterator[None]:
         """Serve as the witness of this name for as long as the block runs; `KeyRefused` when another process does, on
         whatever state. The lock ends with the process, however that ends."""
-        folder = keyfile.name_folder(self.folder, name)
+        folder = public_halves.name_folder(self.folder, name)
         if not folder.is_dir():
             raise NotFound("witness key", name)
         with private_files.held(folder / SERVING_LOCK) as alone:
@@ -324,13 +323,13 @@ class Keyring:
         """Hold the ring, so that no other key comes in, and the name, so that nobody signs for it."""
         _must_be_outside_stores(self.folder)
         private_files.make_folder(self.folder)
-        private_files.make_folder(keyfile.name_folder(self.folder, name))
+        private_files.make_folder(public_halves.name_folder(self.folder, name))
         with private_files.locked(self.folder, self._lock_timeout), self._holding(name):
             yield
 
     @contextmanager
     def _holding(self, name: str) -> Iterator[None]:
-        folder = keyfile.name_folder(self.folder, name)
+        folder = public_halves.name_folder(self.folder, name)
         if not folder.is_dir():
             raise NotFound("key", name)
         with private_files.locked(folder, self._lock_timeout):
@@ -375,13 +374,13 @@ class Keyring:
             raise KeyRefused(key.id, "another key of this name has the same id: make a new one")
         salt, iv = self._random(pkcs8.SALT_BYTES), self._random(pkcs8.IV_BYTES)
         pem = pkcs8.encode(algorithm, seed, passphrase, salt, iv)
-        private = keyfile.private_path(self.folder, key)
+        private = public_halves.private_path(self.folder, key)
         private_files.write_file(private, pem, private_files.PRIVATE_MODE)
         if promise is not None:
             private_files.write_file(
-                keyfile.published_path(private), published.encode(promise), private_files.PRIVATE_MODE
+                public_halves.published_path(private), published.encode(promise), private_files.PRIVATE_MODE
             )
-        private_files.write_file(keyfile.public_path(self.folder, key), key.encode(), private_files.PUBLIC_MODE)
+        private_files.write_file(public_halves.public_path(self.folder, key), key.encode(), private_files.PUBLIC_MODE)
         return key
 
     def _newest(self, name: str, algorithm: Algorithm | None) -> list[Key]:
@@ -418,24 +417,24 @@ class Keyring:
         return retired
 
     def _write_public(self, key: Key) -> None:
-        private_files.write_file(keyfile.public_path(self.folder, key), key.encode(), private_files.PUBLIC_MODE)
+        private_files.write_file(public_halves.public_path(self.folder, key), key.encode(), private_files.PUBLIC_MODE)
 
     def _promises(self, keys: Sequence[Key]) -> list[Published]:
         """What was promised under one origin, the largest last. A promise counts even if its key's public half is gone:
         what was signed stays signed."""
         promises = {self.published(key) for key in keys}
-        for path in keyfile.name_folder(self.folder, keys[0].name).glob(keyfile.PUBLISHED_PATTERN):
+        for path in public_halves.name_folder(self.folder, keys[0].name).glob(public_halves.PUBLISHED_PATTERN):
             promises.add(_read_promise(path, keys[0].name))
         return sorted((promise for promise in promises if promise is not None), key=lambda promise: promise.size)
 
     def _write_promise(self, key: Key, checkpoint: Checkpoint) -> None:
-        private = keyfile.private_path(self.folder, key)
+        private = public_halves.private_path(self.folder, key)
         if self.published(key) == checkpoint:
             # Whoever promised it may have been killed before the file's name was durable.
             private_files.sync_folder(private.parent)
         else:
             private_files.write_file(
-                keyfile.published_path(private), published.encode(checkpoint), private_files.PRIVATE_MODE
+                public_halves.published_path(private), published.encode(checkpoint), private_files.PRIVATE_MODE
             )
         self._mark_signed(key)  # after the promise: a key marked without one would never sign again
 
@@ -447,7 +446,7 @@ class Keyring:
         return any(each.signed for each in self.named(key.name) if each.id == key.id)
 
     def _private_half(self, key: Key) -> bytes:
-        path = keyfile.private_path(self.folder, key)
+        path = public_halves.private_path(self.folder, key)
         pem = private_files.read_file(path)
         if pem is None:
             raise Corrupt(f"{path} is missing: it is the private half of the key {key.id}")
@@ -455,7 +454,7 @@ class Keyring:
         return pem
 
     def _signer(self, key: Key, passphrase: bytes | None) -> Signer:
-        path = keyfile.private_path(self.folder, key)
+        path = public_halves.private_path(self.folder, key)
         signer = self._opened.get(path)
         if signer is None:
             seed, _ = pkcs8.decode(self._private_half(key), passphrase, key.id)
@@ -499,7 +498,7 @@ def _keys_in(folder: Path) -> list[Key]:
         if data is None:
             continue  # an operator has just removed it
         key = Key.parse(data, str(path))
-        if path != keyfile.public_path(folder.parent, key):
+        if path != public_halves.public_path(folder.parent, key):
             raise Corrupt(f"{path} is the public half of {key.id}, which stands elsewhere")
         keys.append(key)
     return keys

@@ -17,8 +17,7 @@ from typing import Final, NamedTuple
 from sealbook.indexes.packing import read_u64, text, u64
 from sealbook.journal.engine.port import Snapshot
 from sealbook.journal.errors import Corrupt
-from sealbook.journal.reading import cursors as cursor
-from sealbook.journal.reading import listings as reading
+from sealbook.journal.reading import cursors, listings
 from sealbook.journal.reading.listings import Part
 from sealbook.journal.records.record import Record, Upcaster
 from sealbook.journal.threads.wakeups import Bell, Pulse
@@ -69,20 +68,20 @@ class Source:
 
     def seal(self, position: Position) -> str:
         """The cursor for what comes after this record."""
-        return cursor.encode(self.secret, self.tenant, self._listing, position.encode())
+        return cursors.encode(self.secret, self.tenant, self._listing, position.encode())
 
     def unseal(self, after: str) -> Position:
         """The record that a cursor names; `InvalidCursor` when it was not issued for what is followed here."""
-        return Position.decode(cursor.decode(self.secret, self.tenant, self._listing, after))
+        return Position.decode(cursors.decode(self.secret, self.tenant, self._listing, after))
 
     def newest(self) -> Position | None:
         """The last record there is now; None before the first."""
         with self.snapshot() as snapshot:
             if self.run is None:
-                part = reading.history(snapshot, self.upcaster, self.tenant, None, 1, reverse=True)
+                part = listings.history(snapshot, self.upcaster, self.tenant, None, 1, reverse=True)
             else:
-                seq = reading.head(snapshot, self.tenant, self.run).seq
-                part = reading.run_records(snapshot, self.upcaster, self.tenant, self.run, seq, 1)
+                seq = listings.head(snapshot, self.tenant, self.run).seq
+                part = listings.run_records(snapshot, self.upcaster, self.tenant, self.run, seq, 1)
         return Position.of(part.items[-1]) if part.items else None
 
     def page(self, snapshot: Snapshot, last: Position | None) -> Part[Record]:
@@ -90,10 +89,10 @@ class Source:
         limit = PAGE_RECORDS if last is None else PAGE_RECORDS + 1
         if self.run is None:
             start = 1 if last is None else last.arrival
-            part = reading.history(snapshot, self.upcaster, self.tenant, start, limit, reverse=False)
+            part = listings.history(snapshot, self.upcaster, self.tenant, start, limit, reverse=False)
         else:
             start = 1 if last is None else last.seq
-            part = reading.run_records(snapshot, self.upcaster, self.tenant, self.run, start, limit)
+            part = listings.run_records(snapshot, self.upcaster, self.tenant, self.run, start, limit)
         if last is None:
             return part
         if not part.items:

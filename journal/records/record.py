@@ -23,7 +23,7 @@ from blake3 import blake3
 
 from sealbook.indexes.packing import u64
 from sealbook.journal.errors import Corrupt, InvalidEntry, InvalidInput, Refused, TooLarge, UnknownVersion
-from sealbook.journal.records import cbor as values
+from sealbook.journal.records import cbor
 from sealbook.journal.records.entries import EFFECT_KEY_BYTES, length_prefixed
 from sealbook.journal.records.names import EPOCH_MAX, check_case, check_kind, check_run, check_tenant
 
@@ -346,7 +346,7 @@ def decode_record(
     if chain_hash(row.prev, row.body) != row.hash:
         raise Corrupt("the hash does not cover the record's bytes", run, seq)
     try:
-        body = values.decode(row.body)
+        body = cbor.decode(row.body)
     except ValueError as error:
         raise Corrupt(f"the body is no CBOR: {error}", run, seq) from error
     if type(body) is not dict or type(body.get("kind")) is not str or type(body.get("v")) is not int:
@@ -432,7 +432,7 @@ def names(value: bytes, tenant: str, run: str, seq: int) -> bool:
 def says_it_is(value: bytes) -> tuple[object, object, object] | None:
     """(tenant, run, seq) as a stored row states them, and nobody has checked; None when it states nothing."""
     try:
-        body = values.decode(decode_row(value, None, None).body)
+        body = cbor.decode(decode_row(value, None, None).body)
     except (Corrupt, ValueError):
         return None
     return (body.get("tenant"), body.get("run"), body.get("seq")) if isinstance(body, dict) else None
@@ -484,7 +484,7 @@ def _encoding_fault(body: dict[str, Any], encoded: bytes) -> str | None:
         check_kind(body["kind"])
         if "case" in body:
             check_case(body["case"])
-        again = encode_body(**{**body, "data": values.encode_map(body["data"], "data")[0]})
+        again = encode_body(**{**body, "data": cbor.encode_map(body["data"], "data")[0]})
     except (InvalidEntry, Refused) as error:
         return f"the body holds what no record may hold: {error}"
     return None if again == encoded else "the body is not in its canonical encoding"

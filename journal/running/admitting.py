@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from sealbook.indexes.standing import Standing
-from sealbook.journal.deciding import requests as ask
+from sealbook.journal.deciding import requests
 from sealbook.journal.errors import Refused
 from sealbook.journal.records import entries
 from sealbook.journal.running.needs import Read, Rule, Submit
@@ -60,11 +60,11 @@ def admit(
     Of many who deliver one message at once, one is answered `Fresh`.
     """
     run = new_run() if run is None else run
-    creation = ask.group(
+    creation = requests.group(
         [
-            ask.acquire(run, owner=ADMITTER, ttl=ADMITTER_TTL_S),
-            ask.append(run, [entries.admitted(source=source, id=id, case=case, data=data)]),
-            ask.release(run),
+            requests.acquire(run, owner=ADMITTER, ttl=ADMITTER_TTL_S),
+            requests.append(run, [entries.admitted(source=source, id=id, case=case, data=data)]),
+            requests.release(run),
         ]
     )
     holder: str | None = yield Read("admitted_as", (source, id))

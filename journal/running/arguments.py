@@ -14,7 +14,7 @@ from typing import Any
 from blake3 import blake3
 
 from sealbook.journal.errors import InvalidEntry, InvalidInput, shown
-from sealbook.journal.records import cbor as values
+from sealbook.journal.records import cbor
 from sealbook.journal.records.entries import EFFECT_KEY_BYTES, EffectKey, length_prefixed
 
 ARGUMENT_BYTES_MAX = 4096  # what a reader of the run wants to see on a page, and a replay to compare at once
@@ -109,7 +109,7 @@ def digested(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def encode(data: Mapping[str, Any]) -> bytes:
     """The deterministic CBOR by which two sets of members are compared: 1 is not true, and 1.0 is neither."""
-    return values.encode_map(data, "arguments")[0]
+    return cbor.encode_map(data, "arguments")[0]
 
 
 def same(asked: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:

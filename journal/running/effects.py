@@ -10,7 +10,7 @@ from typing import Any
 
 from sealbook.indexes.standing import DONE, EffectStatus
 from sealbook.journal import events
-from sealbook.journal.deciding import requests as ask
+from sealbook.journal.deciding import requests
 from sealbook.journal.errors import (
     DuplicateEffect,
     InDoubt,
@@ -219,7 +219,7 @@ class Effects(Session):
                 raise
         done = entries.effect_done(effect, result=result, attempt=attempt, case=self._case)
         try:
-            request = ask.append(self.hold.run, [done], epoch=self.hold.epoch)
+            request = requests.append(self.hold.run, [done], epoch=self.hold.epoch)
         except (InvalidEntry, TooLarge) as error:
             why = f"it was called, and its result cannot be recorded: {error}"
             raise (yield from self._doubted(effect, step, why)) from error
@@ -232,11 +232,11 @@ class Effects(Session):
 
     def _start(
         self, asked: Asked, effect: bytes, marks: Mapping[str, Any], call: _Called, before: tuple[Entry, ...]
-    ) -> ask.Append:
+    ) -> requests.Append:
         """The request that starts an attempt. Arguments are encoded once, unless they are too long to stand in it."""
         declared = None if call.declared == "ask" else call.declared
 
-        def request(data: Mapping[str, Any]) -> ask.Append:
+        def request(data: Mapping[str, Any]) -> requests.Append:
             members = {"kwargs": data["kwargs"]} if "kwargs" in data else {}
             members |= {member: data[member] for member in ("args_digest", "args_bytes") if member in data}
             start = entries.effect_started(
@@ -247,7 +247,7 @@ class Effects(Session):
                 case=self._case,
                 data=members | dict(marks),
             )
-            return ask.append(self.hold.run, [*before, start], epoch=self.hold.epoch)
+            return requests.append(self.hold.run, [*before, start], epoch=self.hold.epoch)
 
         try:
             with arguments.recorded_of(asked.name or ""):

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sealbook.journal import events
-from sealbook.journal.deciding import requests as ask
+from sealbook.journal.deciding import requests
 from sealbook.journal.deciding.leases import Lease
 from sealbook.journal.engine.port import Clock
 from sealbook.journal.errors import Closed, Fenced, InvalidInput, LeaseNotHeld, RunSealed, SealbookError
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import names
 from sealbook.journal.records.record import Record
 from sealbook.journal.running.needs import Pause, Read, Rule, Submit
 
@@ -29,11 +29,11 @@ class Hold:
     """The lease of one leased run, as long as its block lasts."""
 
     def __init__(self, run: str, *, owner: str, ttl: float, clock: Clock) -> None:
-        self.ttl_ms = ids.check_ttl(ttl)
+        self.ttl_ms = names.check_ttl(ttl)
         if self.ttl_ms < TTL_MS_MIN:
             raise InvalidInput("ttl", ttl, f"must be at least {TTL_MS_MIN // 1000} seconds for a run that is renewed")
-        self.run = ids.check_own_run(run)
-        self.owner = ids.check_owner(owner)
+        self.run = names.check_own_run(run)
+        self.owner = names.check_owner(owner)
         self.ttl = ttl
         self.lease: Lease | None = None
         self.lost: Fenced | None = None
@@ -81,7 +81,7 @@ class Hold:
         """Acquire the lease, which a sealed run has none of. `LeaseHeld`."""
         now = self._clock().boot_ms
         try:
-            self.lease = yield Submit(ask.acquire(self.run, owner=self.owner, ttl=self.ttl))
+            self.lease = yield Submit(requests.acquire(self.run, owner=self.owner, ttl=self.ttl))
         except RunSealed:
             self.sealed = self.sealing = True
         self._good_until = now + self.ttl_ms
@@ -97,7 +97,7 @@ class Hold:
                 return
             now = self._clock().boot_ms
             try:
-                renewal = ask.renew(self.run, owner=self.owner, epoch=lease.epoch, ttl=self.ttl)
+                renewal = requests.renew(self.run, owner=self.owner, epoch=lease.epoch, ttl=self.ttl)
                 self.lease = yield Submit(renewal)
                 self._good_until = now + self.ttl_ms
                 pause = self.ttl / RENEWALS_PER_TTL
@@ -118,7 +118,7 @@ class Hold:
     def give_back(self) -> Rule[None]:
         """Release the lease, so that others need not wait. One that was lost or sealed away is left alone."""
         if self.lost is None and not self.sealing:
-            yield Submit(ask.release(self.run, epoch=self.epoch), ends=True)
+            yield Submit(requests.release(self.run, epoch=self.epoch), ends=True)
 
     # --- inside --------------------------------------------------------------------------------------------------
 

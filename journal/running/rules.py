@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sealbook.indexes.standing import Standing, seals
-from sealbook.journal.deciding import requests as ask
+from sealbook.journal.deciding import requests
 from sealbook.journal.errors import InvalidInput, KeyRequired
 from sealbook.journal.reading.listings import Effect
 from sealbook.journal.records import entries, instants
@@ -199,10 +199,10 @@ class Rules(Effects):
         before, self.hold.sealing = self.hold.sealing, sealing or self.hold.sealing
         try:
             if step is not None:
-                yield from self._ask(ask.seal(self.hold.run, epoch=self.hold.epoch, outcome=outcome))
+                yield from self._ask(requests.seal(self.hold.run, epoch=self.hold.epoch, outcome=outcome))
             else:
                 made = [self._marked(entry, True)]
-                yield from self._submit(ask.append(self.hold.run, made, epoch=self.hold.epoch, seal=sealing))
+                yield from self._submit(requests.append(self.hold.run, made, epoch=self.hold.epoch, seal=sealing))
         except BaseException:
             self.hold.sealing = before
             raise

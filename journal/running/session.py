@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import SystemRandom
 from typing import Any
 
-from sealbook.journal.deciding import requests as ask
+from sealbook.journal.deciding import requests
 from sealbook.journal.engine.port import Clock
 from sealbook.journal.errors import Fenced
 from sealbook.journal.records.entries import Entry
@@ -106,16 +106,16 @@ class Session:
         return page
 
     def _append(self, made: list[Entry], *, ends: bool = False) -> Rule[list[Record]]:
-        return (yield from self._submit(ask.append(self.hold.run, made, epoch=self.hold.epoch), ends=ends))
+        return (yield from self._submit(requests.append(self.hold.run, made, epoch=self.hold.epoch), ends=ends))
 
-    def _submit(self, request: ask.Append, *, ends: bool = False) -> Rule[list[Record]]:
+    def _submit(self, request: requests.Append, *, ends: bool = False) -> Rule[list[Record]]:
         """Have the entries recorded, and fold the records into what is known of the run."""
         records: list[Record] = yield from self._ask(request, ends=ends)
         for record in records:
             self._replay.add(record, live=True)
         return records
 
-    def _ask(self, request: ask.Request, *, ends: bool = False) -> Rule[Any]:
+    def _ask(self, request: requests.Request, *, ends: bool = False) -> Rule[Any]:
         """The store's answer. When it says that the epoch is fenced, the lease is lost."""
         try:
             return (yield Submit(request, ends))

@@ -11,16 +11,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sealbook.journal import events
-from sealbook.journal.deciding import requests as ask
-from sealbook.journal.deciding.log import checkpoints as publishing
-from sealbook.journal.deciding.log import heads
-from sealbook.journal.deciding.log import leaves as seals
+from sealbook.journal.deciding import requests
+from sealbook.journal.deciding.log import checkpoints, heads, leaves
 from sealbook.journal.deciding.log.checkpoints import KeptCheckpoint, Sign
 from sealbook.journal.deciding.log.heads import GatheredHead, HeadInclusion
 from sealbook.journal.deciding.log.leaves import ConsistencyProof
 from sealbook.journal.engine.port import Snapshot
 from sealbook.journal.errors import Corrupt, NotFound, SealbookError
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import names
 from sealbook.journal.records.names import LIMIT_DEFAULT, STORE_LOG
 from sealbook.journal.schema.tables import CheckpointState
 from sealbook.merkle.checkpoint import Checkpoint
@@ -53,7 +51,7 @@ class Log(ABC):
     def checkpoint(self) -> Checkpoint:
         """The tenant's log as it stands: origin, size, root."""
         with self._reading() as snapshot:
-            return seals.checkpoint(snapshot, self.name, self._origin_in(snapshot))
+            return leaves.checkpoint(snapshot, self.name, self._origin_in(snapshot))
 
     def sign_checkpoint(self, sign: Sign, *, size: int | None = None) -> KeptCheckpoint:
         """Sign the log as it stands, or as it was at `size` leaves, and keep the signed checkpoint; the same log is
@@ -64,18 +62,18 @@ class Log(ABC):
         `PublishedDiffers`), `InvalidInput` for a size that the log has not reached, and `Corrupt` when the log is
         shorter than what this store signed.
         """
-        size = None if size is None else ids.check_size("size", size)
+        size = None if size is None else names.check_size("size", size)
         with self._reading() as snapshot:
-            wanted = seals.checkpoint(snapshot, self.name, self._origin_in(snapshot), size)
-            whole = seals.log_size(snapshot, self.name)
-            signed = publishing.latest(snapshot, self.name, published=False)
+            wanted = leaves.checkpoint(snapshot, self.name, self._origin_in(snapshot), size)
+            whole = leaves.log_size(snapshot, self.name)
+            signed = checkpoints.latest(snapshot, self.name, published=False)
         if signed is not None and signed.checkpoint.size > whole:
             raise Corrupt(f"the log has {whole} leaves, and {signed.checkpoint.size} were signed")
-        self._submit(ask.KeepCheckpoint(wanted, CheckpointState.PENDING, b""))
+        self._submit(requests.KeepCheckpoint(wanted, CheckpointState.PENDING, b""))
 
         def consistent(published: Checkpoint) -> bool:
             with self._reading() as snapshot:
-                return publishing.begins_with(snapshot, self.name, wanted, published)
+                return checkpoints.begins_with(snapshot, self.name, wanted, published)
 
         lines = sign(wanted, consistent)
         return self._keep(Note(wanted.text(), tuple(lines)), CheckpointState.SIGNED)
@@ -93,20 +91,20 @@ class Log(ABC):
         """The largest checkpoint that was signed, or the one of this size; None when there is none."""
         with self._reading() as snapshot:
             if size is None:
-                return publishing.latest(snapshot, self.name, published=False)
-            return publishing.kept_at(snapshot, self.name, ids.check_size("size", size))
+                return checkpoints.latest(snapshot, self.name, published=False)
+            return checkpoints.kept_at(snapshot, self.name, names.check_size("size", size))
 
     def published_checkpoint(self) -> bytes | None:
         """The latest checkpoint that was published, as the signed note that is handed out; None before the first."""
         with self._reading() as snapshot:
-            kept = publishing.latest(snapshot, self.name, published=True)
+            kept = checkpoints.latest(snapshot, self.name, published=True)
         return None if kept is None or kept.note is None else kept.note.encode()
 
     def published_sizes(self, above: int, limit: int = LIMIT_DEFAULT) -> list[int]:
         """The sizes above this one that were published, at most `limit` of them, smallest first."""
-        above, limit = ids.check_size("above", above), ids.check_limit(limit)
+        above, limit = names.check_size("above", above), names.check_limit(limit)
         with self._reading() as snapshot:
-            return publishing.published_sizes(snapshot, self.name, above, limit)
+            return checkpoints.published_sizes(snapshot, self.name, above, limit)
 
     def _signed_note(self, size: int) -> Note:
         kept = self.signed_checkpoint(size)
@@ -115,26 +113,26 @@ class Log(ABC):
         return kept.note
 
     def _keep(self, note: Note, state: CheckpointState) -> KeptCheckpoint:
-        request = ask.KeepCheckpoint(Checkpoint.parse(note.text), state, note.encode())
+        request = requests.KeepCheckpoint(Checkpoint.parse(note.text), state, note.encode())
         kept: KeptCheckpoint = self._submit(request)
         return kept
 
     def consistency_proof(self, old_size: int) -> ConsistencyProof:
         """The proof that the log of `old_size` leaves is the beginning of the log as it stands."""
-        old_size = ids.check_size("old size", old_size)
+        old_size = names.check_size("old size", old_size)
         with self._reading() as snapshot:
-            return seals.consistency(snapshot, self.name, old_size)
+            return leaves.consistency(snapshot, self.name, old_size)
 
     def leaf_entries(self, start: int, limit: int) -> list[bytes]:
         """The entries of at most `limit` leaves of the log from number `start` on, as they are stored."""
-        start, limit = ids.check_size("start", start), ids.check_limit(limit)
+        start, limit = names.check_size("start", start), names.check_limit(limit)
         with self._reading() as snapshot:
-            return seals.leaf_entries(snapshot, self.name, start, limit)
+            return leaves.leaf_entries(snapshot, self.name, start, limit)
 
     def tree_nodes(self, nodes: Sequence[Node]) -> Sequence[bytes]:
         """The hashes of these complete subtrees of the log, in their order: what `merkle.tree` computes from."""
         with self._reading() as snapshot:
-            return seals.snapshot_reader(self.name, snapshot)(nodes)
+            return leaves.snapshot_reader(self.name, snapshot)(nodes)
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
@@ -153,7 +151,7 @@ class Log(ABC):
         with self._named(), self._journal._snapshot() as snapshot:
             yield snapshot
 
-    def _submit(self, request: ask.Request) -> Any:
+    def _submit(self, request: requests.Request) -> Any:
         try:
             return self._journal._submit(self.name, request)
         except SealbookError as error:
@@ -181,7 +179,7 @@ class StoreLog(Log):
         Empty when none has grown. `Corrupt` when a tenant's log is shorter than its last head says; `InvalidInput` when
         the log was signed under another origin.
         """
-        gathered: list[GatheredHead] = self._submit(ask.GatherHeads(self._origin))
+        gathered: list[GatheredHead] = self._submit(requests.GatherHeads(self._origin))
         return gathered
 
     def tags(self) -> dict[bytes, str]:
@@ -191,8 +189,8 @@ class StoreLog(Log):
 
     def head(self, tenant: str, size: int | None = None) -> tuple[int, TenantHead] | None:
         """The tenant's newest head below `size`, by default the log's, and its log position; None when it has none."""
-        ids.check_tenant(tenant)
-        size = None if size is None else ids.check_size("size", size)
+        names.check_tenant(tenant)
+        size = None if size is None else names.check_size("size", size)
         with self._reading() as snapshot:
             return heads.newest(snapshot, tenant, size)
 
@@ -202,9 +200,9 @@ class StoreLog(Log):
         None when the tenant has no head below that size, or when the newest one covers no leaf of the run; `NotFound`
         for an unknown run; `InvalidInput` for a size that the log has not reached.
         """
-        ids.check_tenant(tenant)
-        ids.check_run(run)
-        size = None if size is None else ids.check_size("size", size)
+        names.check_tenant(tenant)
+        names.check_run(run)
+        size = None if size is None else names.check_size("size", size)
         with self._reading() as snapshot:
             return heads.inclusion(snapshot, self._lineage, tenant, run, size)
 

@@ -24,7 +24,7 @@ from sealbook.indexes.registry import INDEX_TABLES
 from sealbook.indexes.registry import rows as index_rows
 from sealbook.journal.engine.port import Moment, Place, Row, Snapshot, Work, Writes
 from sealbook.journal.errors import Busy, Corrupt, InvalidName, SealbookError
-from sealbook.journal.records import cbor as values
+from sealbook.journal.records import cbor
 from sealbook.journal.records.names import check_case, check_run, check_tenant
 from sealbook.journal.records.record import chain_hash, decode_row
 from sealbook.journal.schema import tables
@@ -157,7 +157,7 @@ def _case_of(place: Place, value: bytes) -> tuple[str | None, str, int]:
         row = decode_row(value, None, None)
         if chain_hash(row.prev, row.body) != row.hash:
             raise ValueError("the hash does not cover the record's bytes")
-        body = values.decode(row.body)
+        body = cbor.decode(row.body)
         if not isinstance(body, dict) or type(body.get("seq")) is not int or not 1 <= body["seq"] < 2**63:
             raise ValueError("the body is no record")
         run, seq, name = check_run(body.get("run")), body["seq"], body.get("case")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sealbook.indexes.standing import Standing
 from sealbook.journal import events
-from sealbook.journal.checking import whole as checking
+from sealbook.journal.checking import whole
 from sealbook.journal.checking.audit import Audit
 from sealbook.journal.checking.levels import Level
 from sealbook.journal.checking.quick import Elsewhere
@@ -27,8 +27,7 @@ from sealbook.journal.deciding import requests as ask
 from sealbook.journal.deciding.acts import Cancellation, cancellation_of
 from sealbook.journal.deciding.batch import Appended, CancelAnswer, read_holder
 from sealbook.journal.deciding.leases import Lease
-from sealbook.journal.deciding.log import adoption
-from sealbook.journal.deciding.log import anchors as anchoring
+from sealbook.journal.deciding.log import adoption, anchors
 from sealbook.journal.deciding.log.adoption import AdoptedLog
 from sealbook.journal.deciding.log.anchors import AnchorBatch
 from sealbook.journal.deciding.log.leaves import InclusionProof, Leaf
@@ -43,8 +42,7 @@ from sealbook.journal.errors import (
     ReadOnly,
     WrongFormat,
 )
-from sealbook.journal.reading import cursors as cursor
-from sealbook.journal.reading import listings as reading
+from sealbook.journal.reading import cursors, listings
 from sealbook.journal.reading.following import Follower, Following, Source
 from sealbook.journal.reading.listings import Abandoned, Effect, Page, Part, Waiting
 from sealbook.journal.records import names as ids
@@ -263,7 +261,7 @@ class Journal:
         """
         asked = Asked(level, trust, self._origin, self._store_origin, progress, elsewhere)
         with self._snapshot() as snapshot:
-            return checking.check_store(snapshot, self._setting, asked)
+            return whole.check_store(snapshot, self._setting, asked)
 
     def check_range(self, wanted: Range, trust: Trust = NOTHING_BROUGHT) -> Swept:
         """Check a range of a tenant's records by itself, for a check that another process is doing."""
@@ -511,7 +509,7 @@ class Tenant(Log):
 
         def page(snapshot: Snapshot, position: bytes | None, limit: int) -> Part[Record]:
             first = start if position is None else int.from_bytes(position, "big") + 1
-            return reading.run_records(snapshot, self._upcaster, self.name, run, first, limit)
+            return listings.run_records(snapshot, self._upcaster, self.name, run, first, limit)
 
         return self._page(("read", run), after, limit, page)
 
@@ -525,7 +523,7 @@ class Tenant(Log):
             first = start
             if position is not None:
                 first = int.from_bytes(position, "big") + (-1 if reverse else 1)
-            return reading.history(snapshot, self._upcaster, self.name, first, limit, reverse)
+            return listings.history(snapshot, self._upcaster, self.name, first, limit, reverse)
 
         return self._page(("history", str(reverse)), after, limit, page)
 
@@ -557,20 +555,20 @@ class Tenant(Log):
         """The end of the run's chain: seq 0 and zero bytes for an unknown run."""
         ids.check_run(run)
         with self._reading() as snapshot:
-            return reading.head(snapshot, self.name, run)
+            return listings.head(snapshot, self.name, run)
 
     def standing(self, run: str) -> Standing | None:
         """Where the run stands, its lease included; None for a run without records."""
         ids.check_run(run)
         with self._reading() as snapshot:
-            return reading.standings(snapshot, self.name, [run])[0]
+            return listings.standings(snapshot, self.name, [run])[0]
 
     def effects(self, run: str, *, limit: int = LIMIT_DEFAULT, after: str | None = None) -> Page[Effect]:
         """The run's effects in the order of their keys, each by its latest attempt."""
         ids.check_run(run)
 
         def page(snapshot: Snapshot, position: bytes | None, limit: int) -> Part[Effect]:
-            return reading.effects(snapshot, self._upcaster, self.name, run, position, limit)
+            return listings.effects(snapshot, self._upcaster, self.name, run, position, limit)
 
         return self._page(("effects", run), after, limit, page)
 
@@ -580,7 +578,7 @@ class Tenant(Log):
         if not isinstance(key, bytes) or len(key) != EFFECT_KEY_BYTES:
             raise InvalidInput("effect key", key, f"must be an EffectKey ({EFFECT_KEY_BYTES} bytes)")
         with self._reading() as snapshot:
-            return reading.effect(snapshot, self._upcaster, self.name, run, key)
+            return listings.effect(snapshot, self._upcaster, self.name, run, key)
 
     def lease(self, run: str) -> Lease | None:
         """The run's lease as it is recorded, expired or not; None for one never leased, or sealed."""
@@ -598,7 +596,7 @@ class Tenant(Log):
             ids.check_run(prefix)
 
         def page(snapshot: Snapshot, position: bytes | None, limit: int) -> Part[Standing]:
-            return reading.runs(snapshot, self.name, position, limit, prefix, all)
+            return listings.runs(snapshot, self.name, position, limit, prefix, all)
 
         return self._page(("runs", prefix, str(all)), after, limit, page)
 
@@ -617,7 +615,7 @@ class Tenant(Log):
             if value is None:
                 return None
             place = (ids.OPERATOR_RUN, int.from_bytes(value, "big"))
-            [record] = reading.records_at(snapshot, self._upcaster, self.name, [place])
+            [record] = listings.records_at(snapshot, self._upcaster, self.name, [place])
             return cancellation_of(record)
 
     # --- listings over the indexes ---------------------------------------------------------------------------------
@@ -626,7 +624,7 @@ class Tenant(Log):
         """Suspended runs, soonest instant first; those that wait for an event alone last."""
 
         def page(snapshot: Snapshot, position: bytes | None, limit: int) -> Part[Waiting]:
-            return reading.waiting_runs(snapshot, self._upcaster, self.name, position, limit)
+            return listings.waiting_runs(snapshot, self._upcaster, self.name, position, limit)
 
         return self._page(("waiting",), after, limit, page, indexed=True)
 
@@ -635,7 +633,7 @@ class Tenant(Log):
         ids.check_outcome(outcome)
 
         def page(snapshot: Snapshot, position: bytes | None, limit: int) -> Part[Standing]:
-            return reading.by_outcome(snapshot, self.name, outcome, position, limit)
+            return listings.by_outcome(snapshot, self.name, outcome, position, limit)
 
         return self._page(("by_outcome", outcome), after, limit, page, indexed=True)
 
@@ -643,13 +641,13 @@ class Tenant(Log):
         """How many runs `by_outcome` lists in all."""
         ids.check_outcome(outcome)
         with self._reading(indexed=True) as snapshot:
-            return reading.count_by_outcome(snapshot, self.name, outcome)
+            return listings.count_by_outcome(snapshot, self.name, outcome)
 
     def recent(self, *, limit: int = LIMIT_DEFAULT, after: str | None = None) -> Page[Standing]:
         """Runs by their last record, newest first. A run that moves between two pages appears again at the top."""
 
         def page(snapshot: Snapshot, position: bytes | None, limit: int) -> Part[Standing]:
-            return reading.by_activity(snapshot, self.name, None, position, limit)
+            return listings.by_activity(snapshot, self.name, None, position, limit)
 
         return self._page(("recent",), after, limit, page, indexed=True)
 
@@ -658,7 +656,7 @@ class Tenant(Log):
         ids.check_source(source)
 
         def page(snapshot: Snapshot, position: bytes | None, limit: int) -> Part[Standing]:
-            return reading.by_activity(snapshot, self.name, source, position, limit)
+            return listings.by_activity(snapshot, self.name, source, position, limit)
 
         return self._page(("recent_from", source), after, limit, page, indexed=True)
 
@@ -667,17 +665,17 @@ class Tenant(Log):
         ids.check_case(case)
 
         def page(snapshot: Snapshot, position: bytes | None, limit: int) -> Part[Record]:
-            return reading.case_records(snapshot, self._upcaster, self.name, case, position, limit)
+            return listings.case_records(snapshot, self._upcaster, self.name, case, position, limit)
 
         return self._page(("case_history", case), after, limit, page, indexed=True)
 
     def names(self, index: str, *, limit: int = LIMIT_DEFAULT, after: str | None = None) -> Page[str]:
         """The names that there are of `case`, `source` or `outcome`, in the order of their bytes."""
-        if index not in reading.NAMED:
-            raise InvalidInput("index", index, f"is none of {', '.join(reading.NAMED)}")
+        if index not in listings.NAMED:
+            raise InvalidInput("index", index, f"is none of {', '.join(listings.NAMED)}")
 
         def page(snapshot: Snapshot, position: bytes | None, limit: int) -> Part[str]:
-            return reading.names(snapshot, self.name, index, position, limit)
+            return listings.names(snapshot, self.name, index, position, limit)
 
         return self._page(("names", index), after, limit, page, indexed=True)
 
@@ -686,7 +684,7 @@ class Tenant(Log):
         moment = self._journal._clock()
 
         def page(snapshot: Snapshot, position: bytes | None, limit: int) -> Part[Abandoned]:
-            return reading.abandoned(snapshot, moment, self.name, position, limit)
+            return listings.abandoned(snapshot, moment, self.name, position, limit)
 
         return self._page(("abandoned",), after, limit, page)
 
@@ -727,13 +725,13 @@ class Tenant(Log):
         size = None if size is None else ids.check_size("size", size)
         with self._reading() as snapshot:
             standing = known_standing(snapshot, self.name, run)
-            return anchoring.inclusion(snapshot, standing, size)
+            return anchors.inclusion(snapshot, standing, size)
 
     def log_positions(self, runs: Sequence[str]) -> list[int | None]:
         """The log position of each run's seal, None for a run that is not sealed, in one pass."""
         names = [ids.check_run(run) for run in runs]
         with self._reading() as snapshot:
-            found = reading.standings(snapshot, self.name, names)
+            found = listings.standings(snapshot, self.name, names)
             return [None if standing is None else standing.seal for standing in found]
 
     def verify(self, run: str, *, trust: Trust = NOTHING_BROUGHT) -> CheckReport:
@@ -743,7 +741,7 @@ class Tenant(Log):
         """
         ids.check_run(run)
         with self._reading() as snapshot:
-            return checking.check_run(snapshot, self._journal._setting, self.name, run, trust)
+            return whole.check_run(snapshot, self._journal._setting, self.name, run, trust)
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
@@ -767,13 +765,13 @@ class Tenant(Log):
         """One page of a listing, from one snapshot, with the cursor for the next."""
         ids.check_limit(limit)
         with self._reading(indexed=indexed) as snapshot:
-            position = None if after is None else cursor.decode(self._secret, self.name, listing, after)
+            position = None if after is None else cursors.decode(self._secret, self.name, listing, after)
             if limit == 0:
                 return Page((), after)
             part = read(snapshot, position, limit)
         if part.last is None:
             return Page(part.items)
-        return Page(part.items, cursor.encode(self._secret, self.name, listing, part.last))
+        return Page(part.items, cursors.encode(self._secret, self.name, listing, part.last))
 
     @contextmanager
     def _reading(self, *, indexed: bool = False) -> Iterator[Snapshot]:

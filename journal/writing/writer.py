@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from sealbook.journal import events
-from sealbook.journal.deciding import requests as ask
+from sealbook.journal.deciding import requests
 from sealbook.journal.deciding.batch import decide_over
 from sealbook.journal.deciding.overlay import Overlay
 from sealbook.journal.deciding.recent import Recent
@@ -70,7 +70,7 @@ class Ticket:
 
     __slots__ = ("_answer", "_fate", "_wake", "asked_at", "entries", "home", "payload_bytes", "request", "tenant")
 
-    def __init__(self, tenant: str, request: ask.Request, home: Home | None) -> None:
+    def __init__(self, tenant: str, request: requests.Request, home: Home | None) -> None:
         self.tenant, self.request, self.home = tenant, request, home
         self.entries, self.payload_bytes = _measured(request)
         self.asked_at = time.perf_counter()
@@ -143,7 +143,7 @@ class Writer:
         """How many requests have no answer yet."""
         return sum(not (ticket.answered or ticket.withdrawn) for ticket in list(self._queue))
 
-    def submit(self, tenant: str, request: ask.Request) -> Any:
+    def submit(self, tenant: str, request: requests.Request) -> Any:
         """Have the request decided and committed; its answer, or its refusal raised.
 
         Raises besides what the request's rules refuse: `Busy`, `Closed`, `CommitUnknown`, and what the engine fails of.
@@ -162,7 +162,7 @@ class Writer:
             self._wake(self._first())
         return ticket.result()
 
-    def enlist(self, tenant: str, request: ask.Request, home: Home) -> Ticket:
+    def enlist(self, tenant: str, request: requests.Request, home: Home) -> Ticket:
         """Hand the request over and return at once; `home.finished` is called with the ticket once it is answered."""
         self._must_be_open()
         if self._thread is None:
@@ -428,11 +428,11 @@ def _tell(batch: Sequence[Ticket], error: BaseException) -> None:
         events.tell(batch[0].tenant, error)
 
 
-def _measured(request: ask.Request) -> tuple[int, int]:
+def _measured(request: requests.Request) -> tuple[int, int]:
     """(entries, bytes of their data) of a request."""
-    if isinstance(request, ask.Append):
+    if isinstance(request, requests.Append):
         return len(request.entries), sum([len(entry.data) for entry in request.entries])
-    if isinstance(request, ask.Group):
+    if isinstance(request, requests.Group):
         parts = [_measured(part) for part in request.requests]
         return sum(entries for entries, _ in parts), sum(size for _, size in parts)
     return 1, 0

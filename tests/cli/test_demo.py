@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sealbook.cli.demo import story as demo_story
+from sealbook.cli.demo import story
 from sealbook.cli.demo.world import CHARGE, Step
 from sealbook.cli.main import cli
 from sealbook.journal import Journal
@@ -46,7 +46,7 @@ def test_a_world_that_is_charged_twice_breaks_the_story(tmp_path: Path, monkeypa
 
 
 def test_tampering_that_is_not_found_breaks_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_story, "_change_one_byte", lambda store, record: None)
+    monkeypatch.setattr(story, "_change_one_byte", lambda store, record: None)
     result = CliRunner().invoke(cli, ["demo"])
     assert result.exit_code == 1
     assert "the tampering is found and located" in result.stderr

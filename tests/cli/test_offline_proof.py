@@ -22,7 +22,7 @@ from published_log import PublishedLog, log_signer, publish, signed_note, witnes
 
 from sealbook.cli.main import cli
 from sealbook.cli.offline import files as offline_files
-from sealbook.cli.offline import proofs as offline
+from sealbook.cli.offline import proofs
 from sealbook.cli.offline.accepted import Accepted
 from sealbook.cli.offline.proofs import Chain
 from sealbook.cli.records import record_lines
@@ -205,7 +205,7 @@ def chain_and_proof(leaf: LeafType, *more: entries.Entry) -> tuple[Chain, ProofF
     """A run of these entries, and a log that has this leaf of its last record, whatever the rules say."""
     with Journal.in_memory() as journal:
         records = journal.tenant().append("a", [entries.admitted(), *more], epoch=1)
-    chain = offline.chain_of(_chained(*(record.body for record in records)))
+    chain = proofs.chain_of(_chained(*(record.body for record in records)))
     entry = LeafEntry(leaf, chain.run_tag, len(chain.heads), chain.heads[-1])
     log = PublishedLog()
     log.entries.append(entry.encode())
@@ -219,19 +219,19 @@ POLICY_OF_ONE = Policy.parse(f"log {log_signer().key}\nquorum none\n".encode())
 def test_an_anchor_of_the_conclusion_is_refused_as_a_seal() -> None:
     chain, file = chain_and_proof(LeafType.ANCHOR, entries.concluded("completed"))
     with pytest.raises(VerificationError, match="record 2, and the leaf is an anchor of it, no seal"):
-        offline.verify(chain, file, POLICY_OF_ONE, now=0)
+        proofs.verify(chain, file, POLICY_OF_ONE, now=0)
 
 
 @pytest.mark.parametrize("last", [entries.note("on"), entries.concluded("failed")], ids=["open", "failed"])
 def test_a_seal_of_a_run_that_has_not_concluded_for_good_is_refused(last: entries.Entry) -> None:
     chain, file = chain_and_proof(LeafType.SEAL, last)
     with pytest.raises(VerificationError, match="no leaf entry of these 2 records"):
-        offline.verify(chain, file, POLICY_OF_ONE, now=0)
+        proofs.verify(chain, file, POLICY_OF_ONE, now=0)
 
 
 def test_the_seal_of_a_conclusion_that_seals_is_accepted() -> None:
     chain, file = chain_and_proof(LeafType.SEAL, entries.concluded("completed"))
-    assert offline.verify(chain, file, POLICY_OF_ONE, must_seal=True, now=0).leaf_kind == "seal"
+    assert proofs.verify(chain, file, POLICY_OF_ONE, must_seal=True, now=0).leaf_kind == "seal"
 
 
 def test_signed_records_say_that_their_signatures_are_not_checked(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_a_chain_that_mixes_runs_is_refused() -> None:
         one = journal.tenant().append("a", [entries.admitted(), entries.note("x")], epoch=1)
         other = journal.tenant().append("b", [entries.admitted(), entries.note("x")], epoch=1)
     with pytest.raises(VerificationError, match="record 2: the body says it is b record 2 of another place"):
-        offline.chain_of(_chained(one[0].body, other[1].body))
+        proofs.chain_of(_chained(one[0].body, other[1].body))
 
 
 def test_nothing_follows_a_conclusion_that_seals() -> None:
@@ -313,21 +313,21 @@ def test_nothing_follows_a_conclusion_that_seals() -> None:
         one = journal.tenant().append("a", [entries.admitted(), entries.concluded("completed")], epoch=1)
         other = journal.tenant().append("a2", OTHER_RUN, epoch=1)
     with pytest.raises(VerificationError, match="record 3 follows the run's conclusion"):
-        offline.chain_of(_chained(one[0].body, one[1].body, other[2].body))
+        proofs.chain_of(_chained(one[0].body, one[1].body, other[2].body))
 
 
 def test_a_body_that_is_not_in_its_canonical_encoding_is_refused() -> None:
     with Journal.in_memory() as journal:
         [record] = journal.tenant().append("a", [entries.admitted()], epoch=1)
     with pytest.raises(VerificationError, match="record 1: the body is not in its canonical encoding"):
-        offline.chain_of(_chained(record.body + b"\0"))
+        proofs.chain_of(_chained(record.body + b"\0"))
 
 
 def test_a_record_of_a_newer_version_counts_by_its_hash_and_is_named() -> None:
     with Journal.in_memory() as journal:
         bodies = [record.body for record in journal.tenant().append("a2", OTHER_RUN, epoch=1)]
     bodies[1] = bodies[1].replace(b"\x61v\x01", b"\x61v\x02")
-    chain = offline.chain_of(_chained(*bodies))
+    chain = proofs.chain_of(_chained(*bodies))
     assert (chain.newer, chain.final, len(chain.heads)) == (1, True, 3)
 
 
@@ -394,13 +394,13 @@ def test_old_cosignatures_do_not_count_when_an_age_is_given(case: Case) -> None:
     ("text", "seconds"), [("0", 0), ("90", 90), ("90s", 90), ("5m", 300), ("36h", 129_600), ("1d", 86_400)]
 )
 def test_an_age_is_a_number_with_a_unit(text: str, seconds: int) -> None:
-    assert offline.parse_age(text) == seconds
+    assert proofs.parse_age(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "m", "-1", "+1m", "1w", "1.5h", "1 m", "01m", "٣m"])
 def test_what_is_no_age_is_refused(text: str) -> None:
     with pytest.raises(Malformed):
-        offline.parse_age(text)
+        proofs.parse_age(text)
 
 
 @pytest.mark.parametrize(
@@ -738,14 +738,14 @@ def test_any_byte_changed_in_the_inner_path_is_refused(store: Path, tmp_path: Pa
     proof, records = case.prove("order-42"), case.records("order-42")
     file = ProofFile.parse(proof.read_bytes())
     assert file.extra is not None
-    chain = offline.chain_of(record_lines.read(io.BytesIO(records.read_bytes())))
+    chain = proofs.chain_of(record_lines.read(io.BytesIO(records.read_bytes())))
     policy = Policy.parse(ALONE.encode())
-    assert offline.verify(chain, file, policy, now=0).leaf_kind == "anchor-batch"
+    assert proofs.verify(chain, file, policy, now=0).leaf_kind == "anchor-batch"
     for position in range(len(file.extra)):
         changed = bytearray(file.extra)
         changed[position] ^= 1
         with pytest.raises(VerificationError):
-            offline.verify(chain, replace(file, extra=bytes(changed)), policy, now=0)
+            proofs.verify(chain, replace(file, extra=bytes(changed)), policy, now=0)
 
 
 @pytest.mark.parametrize(

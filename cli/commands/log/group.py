@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sealbook.cli.commands.log import adopt as log_adopt
-from sealbook.cli.commands.log import gather as log_gather
-from sealbook.cli.commands.log import monitor as log_monitor
-from sealbook.cli.commands.log import publish as log_publish
-from sealbook.cli.commands.log import serve as log_serve
-from sealbook.cli.commands.log import tiles as log_tiles
+from sealbook.cli.commands.log import adopt, gather, monitor, publish, serve, tiles
 from sealbook.cli.ground import keyring_options
 from sealbook.cli.ground.file_output import file_option
 from sealbook.cli.ground.keyring_options import keys_option, passphrase_option
@@ -46,7 +41,7 @@ def head(setup: Setup, form: str) -> None:
     from sealbook.cli.screen.safe import safe
 
     with setup.reading_log() as log, setup.output() as output:
-        log_publish.remark_signed_name(setup, log)
+        publish.remark_signed_name(setup, log)
         checkpoint = log.checkpoint()
         if form == "json":
             output.line(objects.text(objects.checkpoint(checkpoint)))
@@ -80,7 +75,7 @@ def checkpoint(setup: Setup, sign: bool, keys: str | None, passphrase_file: str 
         if sign:
             found, text = _signed(setup, log, keys, passphrase_file)
         else:
-            log_publish.remark_signed_name(setup, log)
+            publish.remark_signed_name(setup, log)
             found = log.checkpoint()
             text = found.text()
     done = f"size {found.size} of {printable(found.origin)} is signed and kept"
@@ -102,7 +97,7 @@ def _signed(setup: Setup, log: Log, keys: str | None, passphrase_file: str | Non
     protected = any(ring.is_protected(key) for key in ring.signing(Purpose.LOG, log.origin))
     passphrase = keyring_options.passphrase(passphrase_file, what="the log's key", needed=protected)
     memory = Memory(ring.folder, log.origin)
-    log_publish.remark_other_names(setup, ring, [log])
+    publish.remark_other_names(setup, ring, [log])
     with memory.held():
         kept = sign_head(log, LogSigner(ring, log.origin, passphrase), memory)
     assert kept.note is not None
@@ -232,7 +227,7 @@ def _write_proof_file(setup: Setup, run: str, checkpoint: Path | None, target: P
     from sealbook.merkle.proof_file import ProofFile
 
     with setup.reading() as tenant:
-        note = log_tiles.published_note(tenant, checkpoint)
+        note = tiles.published_note(tenant, checkpoint)
         found = _proof(tenant, run, checkpoint_of(note).size)
     with file_output.opened(target, mode=file_output.PUBLIC_MODE) as stream:
         extra = None if found.inner is None else found.inner.encode()
@@ -248,7 +243,7 @@ def _write_store_proof_file(setup: Setup, run: str, checkpoint: Path | None, tar
 
     with setup.journal(readonly=True) as journal:
         log = journal.store_log
-        note = log_tiles.published_note(log, checkpoint)
+        note = tiles.published_note(log, checkpoint)
         found = log.inclusion_proof(setup.tenant, run, checkpoint_of(note).size)
     if found is None:
         raise NotFound("leaf below the tenant's newest published head of run", run)
@@ -256,9 +251,9 @@ def _write_store_proof_file(setup: Setup, run: str, checkpoint: Path | None, tar
         stream.write(ProofFile(found.index, tuple(found.proof), note, found.head.encode()).encode())
 
 
-command.add_command(log_adopt.command)
-command.add_command(log_gather.command)
-command.add_command(log_monitor.command)
-command.add_command(log_tiles.command)
-command.add_command(log_serve.command)
-command.add_command(log_publish.command)
+command.add_command(adopt.command)
+command.add_command(gather.command)
+command.add_command(monitor.command)
+command.add_command(tiles.command)
+command.add_command(serve.command)
+command.add_command(publish.command)

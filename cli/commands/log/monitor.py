@@ -148,12 +148,12 @@ def _tag(text: str) -> bytes:
 
 
 def _chain(run: str, records: Path) -> Chain:
-    from sealbook.cli.offline import proofs as offline
+    from sealbook.cli.offline import proofs
     from sealbook.cli.records import record_lines
     from sealbook.merkle.errors import VerificationError
 
     with records.open("rb") as stream:
-        chain = offline.chain_of(record_lines.read(stream))
+        chain = proofs.chain_of(record_lines.read(stream))
     if chain.run != run:
         raise VerificationError(f"the records are those of run {chain.run!r}, not of {run!r}")
     return chain

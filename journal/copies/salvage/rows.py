@@ -24,7 +24,7 @@ from sealbook.journal.bundle.records import believe
 from sealbook.journal.bundle.scratch import Scratch
 from sealbook.journal.copies.salvage.pages import Found, SalvagedFile
 from sealbook.journal.errors import Corrupt, Refused, UnknownVersion
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import names
 from sealbook.journal.records.names import RESTORATION, STORE_LOG
 from sealbook.journal.records.record import (
     GENESIS,
@@ -129,7 +129,7 @@ class Salvage:
             return False  # a count of an earlier day looks like one of today
         name = found.key.decode()
         row = TenantRow.decode(name, found.value)
-        self.tenants[name if name == STORE_LOG else ids.check_tenant(name)] = row
+        self.tenants[name if name == STORE_LOG else names.check_tenant(name)] = row
         return True
 
     def _take_signers(self, found: Found) -> bool:
@@ -141,7 +141,7 @@ class Salvage:
     def _take_leases(self, found: Found) -> bool:
         if found.table is None:
             return False
-        run = ids.check_run(tables.split_run_key(found.key)[1])
+        run = names.check_run(tables.split_run_key(found.key)[1])
         row = LeaseRow.decode((tables.LEASES, found.key), run, found.value)
         assert row is not None
         self.restoration = max(self.restoration, row.epoch // RESTORATION)
@@ -151,7 +151,7 @@ class Salvage:
         if found.table is None:
             return False
         tenant, run = tables.split_run_key(found.key)
-        standing = unpack(ids.check_tenant(tenant), ids.check_run(run), found.value)
+        standing = unpack(names.check_tenant(tenant), names.check_run(run), found.value)
         self.put("counted", tenant, run, standing.records)
         return True
 
@@ -162,7 +162,7 @@ class Salvage:
         beyond = found.table is None and counts is not None and arrival > counts.arrivals
         if row.arrival != arrival or not 1 <= arrival <= ARRIVAL_MAX or beyond:
             return False
-        record = believe(row, ids.check_tenant(tenant), self.upcaster)
+        record = believe(row, names.check_tenant(tenant), self.upcaster)
         if record.record is None:
             what = "a record is of a newer version: recover with a newer build"
             raise UnknownVersion(what, record.run, record.seq)
@@ -185,7 +185,7 @@ class Salvage:
     def _take_batches(self, found: Found) -> bool:
         tenant, number, place = tables.split_batch_key(found.key)
         row = BatchRow.decode(found.value)
-        self.put("batches", ids.check_tenant(tenant), number, place, row.entry.encode(), ids.check_run(row.run))
+        self.put("batches", names.check_tenant(tenant), number, place, row.entry.encode(), names.check_run(row.run))
         return True
 
     def _take_checkpoints(self, found: Found) -> bool:
@@ -202,7 +202,7 @@ class Salvage:
         tenant, number = tables.split_number_key(found.key)
         if number > ARRIVAL_MAX:
             raise ValueError("the number is beyond any store's")
-        return tenant if tenant == STORE_LOG else ids.check_tenant(tenant), number
+        return tenant if tenant == STORE_LOG else names.check_tenant(tenant), number
 
     def put(self, table: str, *row: Any) -> None:
         """Keep a row, unless one has its place: what stands in a tree came first, and stays."""

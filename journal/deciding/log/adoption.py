@@ -27,7 +27,7 @@ from sealbook.journal.deciding.overlay import Overlay
 from sealbook.journal.deciding.requests import AdoptLog
 from sealbook.journal.engine.port import Row, Snapshot
 from sealbook.journal.errors import Busy, Corrupt, InvalidInput, Refused
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import names
 from sealbook.journal.records.record import Record
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.origins import DEFAULT_TENANT, OriginsCoincide, check_origin
@@ -222,7 +222,7 @@ def check_free(origin: str, base: str, tenant: str, taken: dict[str, str]) -> No
 
 def _is_tenant(name: str) -> bool:
     try:
-        ids.check_tenant(name)
+        names.check_tenant(name)
     except Refused:
         return False
     return True

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sealbook.indexes.packing import text
-from sealbook.journal.deciding.log import leaves as seals
+from sealbook.journal.deciding.log import leaves
 from sealbook.journal.deciding.log.promises import Consistent, PublishedAhead
 from sealbook.journal.deciding.overlay import Overlay
 from sealbook.journal.deciding.requests import KeepCheckpoint
@@ -62,7 +62,7 @@ def keep(overlay: Overlay, tenant: str, request: KeepCheckpoint) -> KeptCheckpoi
     wanted, counts = request.checkpoint, overlay.tenant(tenant)
     if wanted.size > counts.leaves:
         raise InvalidInput("size", wanted.size, f"exceeds the log's size, {counts.leaves}")
-    root = tree.root(wanted.size, seals.node_reader(tenant, overlay.get))
+    root = tree.root(wanted.size, leaves.node_reader(tenant, overlay.get))
     place: Place = (tables.CHECKPOINTS, tables.number_key(tenant, wanted.size))
     if root != wanted.root:
         raise Corrupt(f"the log of {wanted.size} leaves has another root than its checkpoint", None, None, *place)
@@ -169,7 +169,7 @@ def published_sizes(snapshot: Snapshot, tenant: str, above: int, limit: int) -> 
 
 def begins_with(snapshot: Snapshot, tenant: str, checkpoint: Checkpoint, published: Checkpoint) -> bool:
     """Whether the log of `checkpoint` begins with what was published, shown by a consistency proof."""
-    read = seals.snapshot_reader(tenant, snapshot)
+    read = leaves.snapshot_reader(tenant, snapshot)
     try:
         verify_consistency(
             old_size=published.size,

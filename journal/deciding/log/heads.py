@@ -13,9 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sealbook.journal.deciding.log import anchors as anchoring
-from sealbook.journal.deciding.log import checkpoints as publishing
-from sealbook.journal.deciding.log import leaves as seals
+from sealbook.journal.deciding.log import anchors, checkpoints, leaves
 from sealbook.journal.deciding.log.adoption import adoption_of
 from sealbook.journal.deciding.log.leaves import InclusionProof
 from sealbook.journal.deciding.overlay import Overlay
@@ -69,7 +67,7 @@ class _Due(NamedTuple):
 
 def gather(overlay: Overlay, lineage: bytes, origin: str) -> list[GatheredHead]:
     """Append the heads that are due; the lineage id is the store's, the origin that of its log."""
-    publishing.check_origin(overlay, STORE_LOG, origin)
+    checkpoints.check_origin(overlay, STORE_LOG, origin)
     due: list[_Due] = []
     for tenant in overlay.tenants():
         counts = overlay.tenant(tenant)
@@ -85,8 +83,8 @@ def gather(overlay: Overlay, lineage: bytes, origin: str) -> list[GatheredHead]:
 
 def _append(overlay: Overlay, due: _Due) -> GatheredHead:
     tag, tenant, counts = due
-    root = tree.root(counts.leaves, seals.node_reader(tenant, overlay.get))
-    index = seals.append_entry(overlay, STORE_LOG, TenantHead(tag, counts.leaves, root))
+    root = tree.root(counts.leaves, leaves.node_reader(tenant, overlay.get))
+    index = leaves.append_entry(overlay, STORE_LOG, TenantHead(tag, counts.leaves, root))
     overlay.insert((tables.HEADS, tables.number_key(tenant, index)), b"")
     overlay.set_tenant(tenant, counts._replace(gathered=counts.leaves))
     return GatheredHead(tenant, index, counts.leaves, root)
@@ -136,14 +134,14 @@ def inclusion(snapshot: Snapshot, lineage: bytes, tenant: str, run: str, size: i
     if head.tag != tenant_tag(lineage, tenant, number):
         return None  # of the tree that the log had before it went on under a new origin
     place: Place = (tables.LEAVES, tables.number_key(STORE_LOG, index))
-    if head.size > seals.log_size(snapshot, tenant):
+    if head.size > leaves.log_size(snapshot, tenant):
         raise Corrupt(f"the head says size {head.size}, which the tenant's log does not have", None, None, *place)
-    inner = anchoring.inclusion(snapshot, standing, head.size)
+    inner = anchors.inclusion(snapshot, standing, head.size)
     if inner is None:
         return None
     if inner.root != head.root:
         raise Corrupt("the head states another root than the tenant's log had", None, None, *place)
-    read = seals.snapshot_reader(STORE_LOG, snapshot)
+    read = leaves.snapshot_reader(STORE_LOG, snapshot)
     return HeadInclusion(
         inner=inner,
         head=HeadProof(head, number, inner.index, tuple(inner.proof), inner.inner),
@@ -165,7 +163,7 @@ def read_head(place: Place, value: bytes | None) -> TenantHead:
 
 
 def _checked_size(snapshot: Snapshot, size: int | None) -> int:
-    whole = seals.log_size(snapshot, STORE_LOG)
+    whole = leaves.log_size(snapshot, STORE_LOG)
     if size is not None and size > whole:
         raise InvalidInput("size", size, f"exceeds the log's size, {whole}")
     return whole if size is None else size

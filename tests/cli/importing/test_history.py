@@ -8,7 +8,7 @@ import pytest
 
 from sealbook.cli.importing.history import Cancel, History, Segment, legal, stem, tail
 from sealbook.journal import entries
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import names
 
 
 def a_history(run: str, prefix: str = "") -> History:
@@ -33,8 +33,8 @@ def test_a_legal_name_stays_as_it_is() -> None:
     ],
 )
 def test_a_name_that_is_not_legal_becomes_one_that_ends_in_its_digest(text: str, beginning: str) -> None:
-    name = legal(text, ids.RUN_BYTES_MAX, run=True)
-    assert ids.check_own_run(name) == name
+    name = legal(text, names.RUN_BYTES_MAX, run=True)
+    assert names.check_own_run(name) == name
     assert name[:-8] == beginning
     assert name[-8:] == hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
@@ -52,7 +52,7 @@ def test_the_admission_key_ends_in_the_name_that_the_run_gets() -> None:
 
 def test_an_admission_id_that_would_be_too_long_is_cut_to_its_limit() -> None:
     history = a_history("r" * 128, "w" * 128 + "/")
-    assert ids.check_admission_id(history.admission_id(history.run)) == history.admission_id(history.run)
+    assert names.check_admission_id(history.admission_id(history.run)) == history.admission_id(history.run)
 
 
 def test_a_name_that_is_taken_goes_on_with_the_digest() -> None:

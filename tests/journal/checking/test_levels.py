@@ -12,7 +12,7 @@ import pytest
 from tampering import all_rows, changed, engine_of, flipped, long_store, random_history, rich_store, rows
 
 from sealbook.journal import Ed25519Signer, Journal, Level, Outside, Trust, entries
-from sealbook.journal.checking import records as sweeping
+from sealbook.journal.checking import records
 from sealbook.journal.checking.findings import CheckReport
 from sealbook.journal.checking.levels import beyond
 from sealbook.journal.checking.quick import Elsewhere
@@ -241,7 +241,7 @@ def test_a_chain_that_breaks_between_two_ranges_is_found() -> None:
 
 
 def test_runs_that_are_not_remembered_are_followed_by_the_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeping, "HEADS_MAX", 1)
+    monkeypatch.setattr(records, "HEADS_MAX", 1)
     journal = Journal.in_memory()
     for seq in range(1, 70):
         for run in ("a", "b", "c"):

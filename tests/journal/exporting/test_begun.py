@@ -24,7 +24,7 @@ from sealbook.journal.bundle import container
 from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.container import Codec
 from sealbook.journal.bundle.faults import Damaged
-from sealbook.journal.exporting import bundle as exporting
+from sealbook.journal.exporting import bundle
 from sealbook.journal.exporting.begun import Begun
 from sealbook.journal.exporting.parts import Differs
 from sealbook.journal.exporting.question import Plan, Question
@@ -43,14 +43,14 @@ SELECTED = (
 
 def planned(journal: Journal, question: Question, codec: Codec = Codec.PLAIN) -> Plan:
     """The plan, as it is read back."""
-    plan = exporting.planned(journal, question, made_at=MADE_AT, codec=codec, keys=CLAIMED)
+    plan = bundle.planned(journal, question, made_at=MADE_AT, codec=codec, keys=CLAIMED)
     assert Plan.decode(plan.encode()) == plan
     return plan
 
 
 def written(journal: Journal, plan: Plan) -> bytes:
     stream = io.BytesIO()
-    exporting.write(journal, stream, plan)
+    bundle.write(journal, stream, plan)
     return stream.getvalue()
 
 
@@ -62,7 +62,7 @@ def begun(journal: Journal, plan: Plan, data: bytes) -> tuple[Begun, io.BytesIO]
 
 def gone_on(journal: Journal, plan: Plan, data: bytes) -> bytes:
     found, stream = begun(journal, plan, data)
-    exporting.go_on(journal, stream, found)
+    bundle.go_on(journal, stream, found)
     return stream.getvalue()
 
 
@@ -121,7 +121,7 @@ def test_a_block_may_end_with_any_frame_the_last_one_too(block_bytes: Callable[[
             whole = written(journal, plan)
             found, stream = begun(journal, plan, whole[: block_ends(whole)[1]])
             assert found.rest == b""
-            exporting.go_on(journal, stream, found)
+            bundle.go_on(journal, stream, found)
             assert stream.getvalue() == whole
 
 
@@ -199,7 +199,7 @@ def test_what_stands_there_is_not_read_from_the_store_again(
     change(engine_of(journal), {place: None})  # which would be met by whoever reads it
     with pytest.raises(Corrupt):
         written(journal, plan)
-    exporting.go_on(journal, stream, found)
+    bundle.go_on(journal, stream, found)
     assert stream.getvalue() == whole
 
 
@@ -274,4 +274,4 @@ def test_a_record_that_the_store_has_otherwise_is_refused(block_bytes: Callable[
     value = rows(engine_of(journal), tables.JOURNAL)[place[1]]
     change(engine_of(journal), {place: value[:-1] + b"?"})
     with pytest.raises(Differs, match="is another one than in the store"):
-        exporting.go_on(journal, stream, found)
+        bundle.go_on(journal, stream, found)

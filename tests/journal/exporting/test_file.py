@@ -17,7 +17,7 @@ from tampering import rich_store
 from sealbook.journal import Busy, Corrupt, InvalidInput, Journal, NotFound, Unfinished, entries
 from sealbook.journal.bundle import container
 from sealbook.journal.bundle.container import Codec, ContainerWriter
-from sealbook.journal.exporting import bundle as exporting
+from sealbook.journal.exporting import bundle
 from sealbook.journal.exporting.file import Resumed, export_to
 from sealbook.journal.exporting.question import Question
 
@@ -232,7 +232,7 @@ def test_an_export_that_is_refused_or_finds_damage_leaves_nothing(tmp_path: Path
         raise Corrupt("found")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exporting, "_check_unmoved", damaged)
+        patch.setattr(bundle, "_check_unmoved", damaged)
         with pytest.raises(Corrupt):
             export_to(journal, target, ACME, made_at=MADE_AT)
     assert names(tmp_path) == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sealbook.journal import EffectKey, InvalidCursor, Journal, Page, Tenant, entries
-from sealbook.journal.reading import cursors as cursor
+from sealbook.journal.reading import cursors
 from sealbook.journal.testing import in_pages
 
 SECRET = bytes(range(32))
@@ -17,11 +17,11 @@ LISTING = ("by_outcome", "failed")
 
 def test_a_cursor_gives_back_its_position() -> None:
     for position in (b"", b"\0", b"r" * 300, bytes(range(256))):
-        assert cursor.decode(SECRET, "acme", LISTING, cursor.encode(SECRET, "acme", LISTING, position)) == position
+        assert cursors.decode(SECRET, "acme", LISTING, cursors.encode(SECRET, "acme", LISTING, position)) == position
 
 
 def test_a_cursor_is_text_for_urls() -> None:
-    text = cursor.encode(SECRET, "acme", LISTING, bytes(range(256)))
+    text = cursors.encode(SECRET, "acme", LISTING, bytes(range(256)))
     assert set(text) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
@@ -40,17 +40,17 @@ def test_a_cursor_is_text_for_urls() -> None:
 def test_a_cursor_of_another_store_tenant_listing_or_argument_is_refused(
     secret: bytes, tenant: str, listing: tuple[str, ...]
 ) -> None:
-    issued = cursor.encode(SECRET, "acme", LISTING, b"position")
+    issued = cursors.encode(SECRET, "acme", LISTING, b"position")
     with pytest.raises(InvalidCursor):
-        cursor.decode(secret, tenant, listing, issued)
+        cursors.decode(secret, tenant, listing, issued)
 
 
 def test_a_cursor_with_one_character_changed_is_refused() -> None:
-    issued = cursor.encode(SECRET, "acme", LISTING, b"some position of a row")
+    issued = cursors.encode(SECRET, "acme", LISTING, b"some position of a row")
     for index in range(len(issued)):
         changed = issued[:index] + ("B" if issued[index] == "A" else "A") + issued[index + 1 :]
         with pytest.raises(InvalidCursor):
-            cursor.decode(SECRET, "acme", LISTING, changed)
+            cursors.decode(SECRET, "acme", LISTING, changed)
 
 
 MALFORMED = ["", "A", "AA", "A" * 21, "=", "a b", "a\n", "é", "\ud800", "A" * 3000, "../..", None, 5, b"AAAA", "A" * 22]
@@ -59,19 +59,19 @@ MALFORMED = ["", "A", "AA", "A" * 21, "=", "a b", "a\n", "é", "\ud800", "A" * 3
 @pytest.mark.parametrize("text", MALFORMED, ids=repr)
 def test_a_malformed_cursor_is_refused(text: Any) -> None:
     with pytest.raises(InvalidCursor):
-        cursor.decode(SECRET, "acme", LISTING, text)
+        cursors.decode(SECRET, "acme", LISTING, text)
 
 
 def test_a_cursor_has_one_spelling() -> None:
     for size in range(3, 7):  # so that the last character has 0, 2 and 4 bits to spare
-        issued = cursor.encode(SECRET, "acme", LISTING, bytes(size))
+        issued = cursors.encode(SECRET, "acme", LISTING, bytes(size))
         others = [issued + "=" * (-len(issued) % 4 or 4), issued + "\n", " " + issued]
         others += [
             issued[:-1] + last for last in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" if last != issued[-1]
         ]
         for other in others:
             with pytest.raises(InvalidCursor):
-                cursor.decode(SECRET, "acme", LISTING, other)
+                cursors.decode(SECRET, "acme", LISTING, other)
 
 
 # --- every listing of a tenant --------------------------------------------------------------------------------------

@@ -18,15 +18,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sealbook.journal import InvalidEntry
-from sealbook.journal.records import cbor as values
+from sealbook.journal.records import cbor
 
 
 def encode(value: Any) -> bytes:
-    return values.encode_map({"a": value}, "data")[0]
+    return cbor.encode_map({"a": value}, "data")[0]
 
 
 def plain(value: Any) -> Any:
-    return values.encode_map({"a": value}, "data")[1]["a"]
+    return cbor.encode_map({"a": value}, "data")[1]["a"]
 
 
 # Bytes written by hand from RFC 8949, not by our own encoder.
@@ -60,7 +60,7 @@ def test_a_value_has_these_very_bytes(name: str) -> None:
 
 def test_keys_sort_by_their_encodings_not_by_utf_16() -> None:
     # UTF-16 would put U+1F600 (a surrogate pair) before U+FB33.
-    encoded, copy = values.encode_map({"\U0001f600": 1, "\ufb33": 2, "zzzzz": 3, "z": 4}, "data")
+    encoded, copy = cbor.encode_map({"\U0001f600": 1, "\ufb33": 2, "zzzzz": 3, "z": 4}, "data")
     assert list(copy) == ["z", "\ufb33", "\U0001f600", "zzzzz"]
     assert encoded == cbor2.dumps(copy, canonical=True)
 
@@ -136,7 +136,7 @@ def nested(depth: int, leaf: Any = 1) -> Any:
 
 
 def test_nesting_is_at_most_64_levels_of_containers() -> None:
-    assert values.decode(encode(nested(63))) == {"a": nested(63)}
+    assert cbor.decode(encode(nested(63))) == {"a": nested(63)}
     for deeper in (nested(64), nested(63, {}), nested(100_000)):
         with pytest.raises(InvalidEntry, match="deeper than 64 levels"):
             encode(deeper)
@@ -182,11 +182,11 @@ json_like: st.SearchStrategy[Any] = st.recursive(
 @settings(derandomize=True, max_examples=300, deadline=None)
 @given(json_like)
 def test_a_reader_gets_back_what_was_written_in_the_canonical_bytes_of_another_library(value: Any) -> None:
-    encoded, copy = values.encode_map({"a": value}, "data")
+    encoded, copy = cbor.encode_map({"a": value}, "data")
     assert encoded == cbor2.dumps({"a": value}, canonical=True)
-    read = values.decode(encoded)
+    read = cbor.decode(encoded)
     assert repr(read) == repr(copy)  # repr tells 1 from 1.0 and True, and 0.0 from -0.0
-    assert values.encode_map(read, "data")[0] == encoded
+    assert cbor.encode_map(read, "data")[0] == encoded
 
 
 @settings(derandomize=True, max_examples=100, deadline=None)
@@ -194,7 +194,7 @@ def test_a_reader_gets_back_what_was_written_in_the_canonical_bytes_of_another_l
 def test_the_order_in_which_members_were_set_does_not_matter(value: dict[str, int], random: Any) -> None:
     items = list(value.items())
     random.shuffle(items)
-    assert values.encode_map(dict(items), "data") == values.encode_map(value, "data")
+    assert cbor.encode_map(dict(items), "data") == cbor.encode_map(value, "data")
 
 
 HOSTILE = {
@@ -218,12 +218,12 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_bytes_are_a_value_error_and_nothing_worse(name: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
-        values.decode(bytes.fromhex(HOSTILE[name]))
+        cbor.decode(bytes.fromhex(HOSTILE[name]))
 
 
 def test_bytes_after_the_item_show_when_it_is_encoded_again() -> None:
     data = encode(1) + b"\0"
-    assert values.encode_map(values.decode(data), "data")[0] != data
+    assert cbor.encode_map(cbor.decode(data), "data")[0] != data
 
 
 class Colour(str, Enum):  # noqa: UP042 - a StrEnum prints as its text
@@ -245,10 +245,10 @@ def test_a_member_of_an_enumeration_is_kept_as_the_text_that_it_is() -> None:
 def test_keys_that_are_members_of_an_enumeration_stand_where_their_text_does() -> None:
     # By what they print as, all three would stand behind "zz", and in another order.
     given = {Colour.RED: 1, Colour.AMBER: 2, Colour.UV: 3, "zz": 4}
-    encoded, kept = values.encode_map(given, "data")
+    encoded, kept = cbor.encode_map(given, "data")
     assert list(kept) == ["uv", "zz", "red", "amber"]
     assert {type(key) for key in kept} == {str}
-    assert encoded == values.encode_map({"red": 1, "amber": 2, "uv": 3, "zz": 4}, "data")[0]
+    assert encoded == cbor.encode_map({"red": 1, "amber": 2, "uv": 3, "zz": 4}, "data")[0]
 
 
 class Apart(str):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sealbook.journal import InvalidInput, InvalidName
-from sealbook.journal.records import names as ids
+from sealbook.journal.records import names
 
 LEGAL = ["a", "Größe", "a/b/c", "a b", "x:y", "-", "日本", "\U0001f600", "~", "..", "%2F"]
 ILLEGAL = {
@@ -27,13 +27,13 @@ ILLEGAL = {
     "a number": 7,
 }
 CHECKS: dict[str, tuple[Any, int]] = {
-    "run": (ids.check_run, 128),
-    "own run": (ids.check_own_run, 128),
-    "case": (ids.check_case, 128),
-    "source": (ids.check_source, 256),
-    "admission id": (ids.check_admission_id, 256),
-    "owner": (ids.check_owner, 256),
-    "actor": (ids.check_actor, 256),
+    "run": (names.check_run, 128),
+    "own run": (names.check_own_run, 128),
+    "case": (names.check_case, 128),
+    "source": (names.check_source, 256),
+    "admission id": (names.check_admission_id, 256),
+    "owner": (names.check_owner, 256),
+    "actor": (names.check_actor, 256),
 }
 
 
@@ -69,12 +69,12 @@ def test_a_text_subclass_becomes_plain_text() -> None:
     class Fancy(str):
         pass
 
-    assert type(ids.check_run(Fancy("r"))) is str
+    assert type(names.check_run(Fancy("r"))) is str
 
 
 @pytest.mark.parametrize("name", ["a", "A9", "9", "a.b-c_d", "x" * 64])
 def test_a_tenant_is_letters_digits_and_three_marks(name: str) -> None:
-    assert ids.check_tenant(name) == name
+    assert names.check_tenant(name) == name
 
 
 @pytest.mark.parametrize(
@@ -83,25 +83,25 @@ def test_a_tenant_is_letters_digits_and_three_marks(name: str) -> None:
 )
 def test_anything_else_is_no_tenant(name: object) -> None:
     with pytest.raises(InvalidName, match="tenant"):
-        ids.check_tenant(name)
+        names.check_tenant(name)
 
 
 def test_runs_of_the_store_may_be_read_and_not_written() -> None:
-    assert ids.check_run("~tenant") == "~tenant"
+    assert names.check_run("~tenant") == "~tenant"
     for name in ("~tenant", "~", "~mine"):
         with pytest.raises(InvalidName, match="begins with ~"):
-            ids.check_own_run(name)
+            names.check_own_run(name)
 
 
 @pytest.mark.parametrize("blank", [" ", "  ", "\u2003"])
 def test_an_actor_is_not_blank(blank: str) -> None:
     with pytest.raises(InvalidName, match="blank"):
-        ids.check_actor(blank)
+        names.check_actor(blank)
 
 
 @pytest.mark.parametrize("kind", ["Note", "A", "A" * 64, "temporal.ActivityStarted", "a.b_c.d-e.Kind", "X9.Kind"])
 def test_a_kind_begins_with_a_capital_and_may_have_a_namespace(kind: str) -> None:
-    assert ids.check_kind(kind) == kind
+    assert names.check_kind(kind) == kind
 
 
 @pytest.mark.parametrize(
@@ -109,27 +109,27 @@ def test_a_kind_begins_with_a_capital_and_may_have_a_namespace(kind: str) -> Non
 )
 def test_anything_else_is_no_kind(kind: object) -> None:
     with pytest.raises(InvalidName, match="kind"):
-        ids.check_kind(kind)
+        names.check_kind(kind)
 
 
 @pytest.mark.parametrize("outcome", ["done", "a", "a-b-9", "x" * 32])
 def test_an_outcome_is_small_letters_digits_and_hyphens(outcome: str) -> None:
-    assert ids.check_outcome(outcome) == outcome
+    assert names.check_outcome(outcome) == outcome
 
 
 @pytest.mark.parametrize("outcome", ["", "Done", "9", "-a", "a_b", "x" * 33, "a\n", None, True])
 def test_anything_else_is_no_outcome(outcome: object) -> None:
     with pytest.raises(InvalidName, match="outcome"):
-        ids.check_outcome(outcome)
+        names.check_outcome(outcome)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2**31 - 1])
 def test_a_limit_is_0_to_2_to_31_less_1(limit: int) -> None:
-    assert ids.check_limit(limit) == limit
+    assert names.check_limit(limit) == limit
 
 
 def test_a_number_too_long_to_print_is_refused_like_any_other() -> None:
-    for check in (ids.check_limit, ids.check_epoch, ids.check_ttl):
+    for check in (names.check_limit, names.check_epoch, names.check_ttl):
         with pytest.raises(InvalidInput, match="<int>"):
             check(10**5000)
 
@@ -137,27 +137,27 @@ def test_a_number_too_long_to_print_is_refused_like_any_other() -> None:
 @pytest.mark.parametrize("limit", [-1, 2**31, 2**64, True, False, 1.0, "1", None, math.inf])
 def test_any_other_limit_is_refused(limit: object) -> None:
     with pytest.raises(InvalidInput, match="limit"):
-        ids.check_limit(limit)
+        names.check_limit(limit)
 
 
 @pytest.mark.parametrize("epoch", [-1, 2**53, 2**63, True, 1.0, "1", None])
 def test_an_epoch_is_an_integer_below_2_to_53(epoch: object) -> None:
-    assert ids.check_epoch(0) == 0
-    assert ids.check_epoch(2**53 - 1) == 2**53 - 1
+    assert names.check_epoch(0) == 0
+    assert names.check_epoch(2**53 - 1) == 2**53 - 1
     with pytest.raises(InvalidInput, match="epoch"):
-        ids.check_epoch(epoch)
+        names.check_epoch(epoch)
 
 
 @pytest.mark.parametrize("size", [-1, 2**63, True, 0.5, "0"])
 def test_a_size_is_a_number_that_fits(size: object) -> None:
-    assert ids.check_size("size", 2**63 - 1) == 2**63 - 1
+    assert names.check_size("size", 2**63 - 1) == 2**63 - 1
     with pytest.raises(InvalidInput):
-        ids.check_size("size", size)
+        names.check_size("size", size)
 
 
 @pytest.mark.parametrize(("ttl", "millis"), [(1, 1000), (1.5, 1500), (30, 30_000), (315_360_000, 315_360_000_000)])
 def test_a_ttl_is_whole_milliseconds_from_one_second_to_ten_years(ttl: float, millis: int) -> None:
-    assert ids.check_ttl(ttl) == millis
+    assert names.check_ttl(ttl) == millis
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_ttl_is_whole_milliseconds_from_one_second_to_ten_years(ttl: float, mi
 )
 def test_any_other_ttl_is_refused_and_never_clamped(ttl: object) -> None:
     with pytest.raises(InvalidInput, match="ttl"):
-        ids.check_ttl(ttl)
+        names.check_ttl(ttl)
 
 
 def test_the_longest_names_make_keys_that_every_engine_takes() -> None:
@@ -181,7 +181,7 @@ def test_the_longest_names_make_keys_that_every_engine_takes() -> None:
         case.place(tenant, name, run, 1)[1],
         source.prefix(tenant, long) + u64(1) + run.encode(),
     ]
-    assert max(map(len, keys)) <= ids.KEY_BYTES_MAX == 511
+    assert max(map(len, keys)) <= names.KEY_BYTES_MAX == 511
 
 
 class Colour(str, Enum):  # noqa: UP042 - a StrEnum prints as its text
@@ -198,7 +198,7 @@ def test_a_name_that_is_a_member_of_an_enumeration_is_its_text(what: str) -> Non
 
 @pytest.mark.parametrize(
     ("check", "value"),
-    [(ids.check_tenant, "acme"), (ids.check_kind, "EffectStarted"), (ids.check_outcome, "completed")],
+    [(names.check_tenant, "acme"), (names.check_kind, "EffectStarted"), (names.check_outcome, "completed")],
 )
 def test_what_is_checked_is_plain_text_afterwards(check: Any, value: str) -> None:
     name = check(Enum("Names", {"ONE": value}, type=str).ONE)  # type: ignore[attr-defined]
