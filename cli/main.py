@@ -275,9 +275,9 @@ def main() -> None:
     """The console script."""
     _open_standard_files()
     if instruction := os.environ.get(COMPLETION):
-        from sealbook.cli.commands import completion
+        from click.shell_completion import shell_complete
 
-        sys.exit(completion.answer(instruction))
+        sys.exit(shell_complete(cli, {}, "sealbook", COMPLETION, instruction))
     faulthandler.enable(file=2)
     cli.main(prog_name="sealbook", obj=OWN_PROCESS)
 

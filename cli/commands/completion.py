@@ -6,6 +6,7 @@ import click
 
 from sealbook.cli.ground.options import Verb
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.main import COMPLETION, cli
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -36,18 +37,7 @@ def script(shell: str) -> str:
     """What the shell sources."""
     from click.shell_completion import get_completion_class
 
-    from sealbook.cli.main import COMPLETION, cli
-
     kind = get_completion_class(shell)
     assert kind is not None
     completion = kind(cli, {}, "sealbook", COMPLETION)
     return f"{(completion.source_template % completion.source_vars()).strip()}\n"
-
-
-def answer(instruction: str) -> int:
-    """Tell the shell what could follow; the exit code."""
-    from click.shell_completion import shell_complete
-
-    from sealbook.cli.main import COMPLETION, cli
-
-    return shell_complete(cli, {}, "sealbook", COMPLETION, instruction)
