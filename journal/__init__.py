@@ -21,8 +21,7 @@ from sealbook.journal.checking.whole import CheckReport as CheckReport
 from sealbook.journal.checking.whole import Finding as Finding
 from sealbook.journal.deciding import requests
 from sealbook.journal.deciding.acts import Cancellation as Cancellation
-from sealbook.journal.deciding.batch import Appended as Appended
-from sealbook.journal.deciding.batch import CancelAnswer as CancelAnswer
+from sealbook.journal.deciding.appending import Appended as Appended
 from sealbook.journal.deciding.leases import Lease as Lease
 from sealbook.journal.deciding.log.adoption import AdoptedLog as AdoptedLog
 from sealbook.journal.deciding.log.anchors import AnchorBatch as AnchorBatch
@@ -31,6 +30,7 @@ from sealbook.journal.deciding.log.heads import HeadInclusion as HeadInclusion
 from sealbook.journal.deciding.log.leaves import ConsistencyProof as ConsistencyProof
 from sealbook.journal.deciding.log.leaves import InclusionProof as InclusionProof
 from sealbook.journal.deciding.log.leaves import Leaf as Leaf
+from sealbook.journal.deciding.operator_acts import CancelAnswer as CancelAnswer
 from sealbook.journal.engine.port import Moment as Moment
 from sealbook.journal.errors import Busy as Busy
 from sealbook.journal.errors import Closed as Closed

@@ -24,8 +24,10 @@ from sealbook.journal.deciding.acts import (
     restoration_of,
 )
 from sealbook.journal.deciding.admission import check_open, check_place
-from sealbook.journal.deciding.batch import Rules
+from sealbook.journal.deciding.appending import add_to_case, hold_admission, move_effect_row
+from sealbook.journal.deciding.context import context_of
 from sealbook.journal.deciding.log import adoption, anchors, checkpoints, leaves
+from sealbook.journal.deciding.operator_acts import enter_act
 from sealbook.journal.deciding.overlay import Overlay
 from sealbook.journal.deciding.requests import EFFECT_KINDS, KeepCheckpoint, Prepared
 from sealbook.journal.engine.port import Moment, Snapshot, Writes
@@ -86,17 +88,18 @@ class Act:
         root = tree.root(counts.leaves, leaves.node_reader(tenant, overlay.get))
         if (counts.arrivals, counts.leaves, root) != (act.records, act.size, act.root):
             raise Corrupt("the restored log is not the one that was exported", None, None, tables.TENANTS)
-        rules = Rules(overlay, moment, self._setting, act.restoration)
-        rules.operator_act(tenant, RESTORED, act.data(), self._salt)
+        context = context_of(overlay, moment, self._setting, act.restoration)
+        enter_act(context, tenant, RESTORED, act.data(), self._salt)
         overlay.enter()
         return overlay.writes(), None
 
 
-class Replay(Rules):
+class Replay:
     """The rules of a batch, applied to what was decided before."""
 
     def __init__(self, overlay: Overlay, moment: Moment, setting: Setting, restoration: int) -> None:
-        super().__init__(overlay, moment, setting, restoration)
+        self._context = context_of(overlay, moment, setting, restoration)
+        self._overlay, self._restoration = overlay, restoration
         self._entries: list[BatchRow] = []
 
     def enter(self, item: Item) -> None:
@@ -127,11 +130,11 @@ class Replay(Rules):
         check_place(entry, seq, None)
         if entry.kind in EFFECT_KINDS and entry.attempt is None:
             raise InvalidInput("attempt", None, "is missing: the store numbers every attempt")
-        before, after, _ = self._effect(tenant, run, entry, seq)
+        before, after, _ = move_effect_row(self._context, tenant, run, entry, seq)
         if entry.source is not None:
-            self._admit_once(tenant, run, entry)
+            hold_admission(self._context, tenant, run, entry)
         if entry.case is not None:
-            self._add_to_case(tenant, entry.case, run, seq)
+            add_to_case(self._context, tenant, entry.case, run, seq)
         overlay.insert(record_place(tenant, record.arrival), encode_row(believed.row))
         if seq % BLOCK_RECORDS == 0:
             assert standing is not None

@@ -25,12 +25,13 @@ from sealbook.journal.checking.whole import Asked, CheckReport
 from sealbook.journal.deciding import leases
 from sealbook.journal.deciding import requests as ask
 from sealbook.journal.deciding.acts import Cancellation, cancellation_of
-from sealbook.journal.deciding.batch import Appended, CancelAnswer, read_holder
+from sealbook.journal.deciding.appending import Appended, read_holder
 from sealbook.journal.deciding.leases import Lease
 from sealbook.journal.deciding.log import adoption, anchors
 from sealbook.journal.deciding.log.adoption import AdoptedLog
 from sealbook.journal.deciding.log.anchors import AnchorBatch
 from sealbook.journal.deciding.log.leaves import InclusionProof, Leaf
+from sealbook.journal.deciding.operator_acts import CancelAnswer
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Applied, Clock, Engine, Moment, Place, Snapshot, Unknown, Work, Writes

@@ -9,7 +9,8 @@ import pytest
 
 from sealbook.journal import EffectKey, IdentityUpcaster, SealbookError, entries, requests
 from sealbook.journal.deciding import recent
-from sealbook.journal.deciding.batch import Appended, decide
+from sealbook.journal.deciding.appending import Appended
+from sealbook.journal.deciding.batch import decide
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Writes
 from sealbook.journal.records.names import STORE_LOG
