@@ -16,7 +16,8 @@ from benchmarks import peers
 from benchmarks.rounds import Scale, say
 from benchmarks.table import Row
 from benchmarks.workload import TENANT
-from sealbook.cli.selecting.records import Selection, newest
+from sealbook.cli.selecting.records import newest
+from sealbook.cli.selecting.selection import Selection
 from sealbook.journal import Journal
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

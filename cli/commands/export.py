@@ -200,7 +200,7 @@ def _claimed(folder: Path) -> list[ClaimedKey]:
 def _write_lines(setup: Setup, question: Question, kind: str, path: Path | None) -> None:
     """Write what other tools read: records of the selection, or traces of its runs."""
     from sealbook.cli.selecting import exporting
-    from sealbook.cli.selecting.records import Selection
+    from sealbook.cli.selecting.selection import Selection
     from sealbook.journal import NotFound
 
     if question.what == "store":

@@ -19,7 +19,7 @@ from sealbook.cli.selecting import options
 
 if TYPE_CHECKING:
     from sealbook.cli.records.printer import Look, Printer
-    from sealbook.cli.selecting.records import Selection
+    from sealbook.cli.selecting.selection import Selection
     from sealbook.journal import Record, Tenant
 
 FOLLOW_PAUSE_S = 0.05  # so that a record appears within a tenth of a second
@@ -279,7 +279,7 @@ def _follow(tenant: Tenant, selection: Selection, order: Order, printer: Printer
 
 def _of_names(runs: tuple[str, ...], case: str | None, kinds: tuple[str, ...]) -> Selection:
     from sealbook.cli.selecting.globs import is_glob
-    from sealbook.cli.selecting.records import Selection
+    from sealbook.cli.selecting.selection import Selection
     from sealbook.journal.records import names
 
     for name in runs:

@@ -25,7 +25,7 @@ from sealbook.cli.selecting import globs, paging, span
 from sealbook.cli.selecting.matches import Group
 
 if TYPE_CHECKING:
-    from sealbook.cli.selecting.records import Selection
+    from sealbook.cli.selecting.selection import Selection
     from sealbook.indexes.standing import Standing
     from sealbook.journal import Page, Record, Tenant
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sealbook.cli.records import objects
-from sealbook.cli.selecting.records import Selection, records
+from sealbook.cli.selecting.records import records
+from sealbook.cli.selecting.selection import Selection
 from sealbook.journal import Record, Tenant
 
 TRACE_BYTES, SPAN_BYTES = 16, 8

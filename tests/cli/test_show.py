@@ -17,7 +17,7 @@ from sealbook.cli.commands.show import Order, Progress
 from sealbook.cli.ground.exit_codes import INTEGRITY, code_of
 from sealbook.cli.records.printer import Look, Printer
 from sealbook.cli.screen.output import Output
-from sealbook.cli.selecting.records import Selection
+from sealbook.cli.selecting.selection import Selection
 from sealbook.journal import Corrupt, Journal, Moment, Tenant, entries
 
 Call = Callable[..., Result]

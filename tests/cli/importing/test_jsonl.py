@@ -11,7 +11,7 @@ from sealbook.cli.importing import apply, jsonl, otlp
 from sealbook.cli.importing.strict import Damaged
 from sealbook.cli.records import members, objects
 from sealbook.cli.selecting import exporting
-from sealbook.cli.selecting.records import Selection
+from sealbook.cli.selecting.selection import Selection
 from sealbook.journal import EffectKey, Journal, Refused, entries
 
 KEY = EffectKey("charge")

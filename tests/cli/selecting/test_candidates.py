@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from sealbook.cli.selecting import candidates, matches, paging, span
-from sealbook.cli.selecting.records import Selection, Sieve, newest, records
+from sealbook.cli.selecting.records import Sieve, newest, records
+from sealbook.cli.selecting.selection import Selection
 from sealbook.journal import Journal, Moment, Record, Tenant, entries
 
 SEED, RUNS, STEPS = 20261129, 12, 260

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from sealbook.cli.selecting import paging
-from sealbook.cli.selecting.records import Selection, newest, records
+from sealbook.cli.selecting.records import newest, records
+from sealbook.cli.selecting.selection import Selection
 from sealbook.journal import Journal, Record, Tenant, entries
 
 RUNS, CASES, SEED, RECORDS = ("a", "b", "c", "d"), (None, "x", "y"), 20261129, 300
