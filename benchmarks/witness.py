@@ -22,7 +22,7 @@ from benchmarks.table import Row
 from sealbook.journal.keys.ring import Keyring, Purpose
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.hashing import leaf_hash
-from sealbook.merkle.keys import Algorithm, Signer
+from sealbook.merkle.keys import Algorithm, NoteSigner
 from sealbook.merkle.note import Note, sign_text
 from sealbook.merkle.tree import Node, added, consistency_proof, root
 from sealbook.merkle.witness import AddCheckpoint
@@ -39,7 +39,7 @@ def witness_server(folder: Path, scale: Scale) -> list[Row]:
     say(f"a witness and {CLIENTS} clients")
     rounds = max(3, scale.rounds // 4)
     signers = [
-        Signer.from_seed(f"log{number}.example", Algorithm.ED25519, bytes([number + 1]) * 32)
+        NoteSigner.from_seed(f"log{number}.example", Algorithm.ED25519, bytes([number + 1]) * 32)
         for number in range(CLIENTS)
     ]
     Keyring(folder / "witness-keys").generate(Purpose.WITNESS, NAME, created=0)
@@ -82,7 +82,7 @@ def _serving(folder: Path) -> Iterator[int]:
             server.terminate()
 
 
-def _updates(signers: Sequence[Signer], count: int) -> list[list[bytes]]:
+def _updates(signers: Sequence[NoteSigner], count: int) -> list[list[bytes]]:
     """For each log its requests in order: the first one, and `count` that grow by a leaf."""
     stored: dict[Node, bytes] = {}
 

@@ -34,8 +34,8 @@ from sealbook.merkle.keys import (
     MLDSA44_SIGNATURE_BYTES,
     NAME_BYTES_MAX,
     Algorithm,
+    NoteSigner,
     SignatureLine,
-    Signer,
     VerifierKey,
 )
 
@@ -81,7 +81,7 @@ def mldsa44_message(*, cosigner: str, timestamp: int, origin: str, start: int, e
     )
 
 
-def cosign(text: str, timestamp: int, signer: Signer) -> SignatureLine:
+def cosign(text: str, timestamp: int, signer: NoteSigner) -> SignatureLine:
     """The signer's cosignature of the checkpoint with this text. Whether it may be given is decided in `witness`."""
     checkpoint = Checkpoint.parse(text)
     if timestamp == 0:
@@ -97,7 +97,7 @@ def verify_cosignature(key: VerifierKey, text: str, signature: bytes) -> int:
     return timestamp
 
 
-def cosign_subtree(*, origin: str, start: int, end: int, root: bytes, signer: Signer) -> SignatureLine:
+def cosign_subtree(*, origin: str, start: int, end: int, root: bytes, signer: NoteSigner) -> SignatureLine:
     """The signer's ML-DSA-44 cosignature, without a time, of the leaves from `start` up to and without `end`."""
     return _line(signer, 0, _subtree_message(signer.key, origin, start, end, root))
 
@@ -149,7 +149,7 @@ def _subtree_message(key: VerifierKey, origin: str, start: int, end: int, root: 
     return mldsa44_message(cosigner=key.name, timestamp=0, origin=origin, start=start, end=end, root=root)
 
 
-def _line(signer: Signer, timestamp: int, message: bytes) -> SignatureLine:
+def _line(signer: NoteSigner, timestamp: int, message: bytes) -> SignatureLine:
     signature = struct.pack(">Q", timestamp) + signer.sign(message)
     return SignatureLine(signer.key.name, signer.key.key_id, signature)
 

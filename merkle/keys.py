@@ -175,7 +175,7 @@ class SignatureLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Signer:
+class NoteSigner:
     """A verifier key and the function that signs with its private half, wherever that half is kept."""
 
     key: VerifierKey
@@ -213,8 +213,8 @@ class Signer:
 
 
 def private_key_text(key: VerifierKey, seed: bytes) -> str:
-    """The private key as text, as `Signer.parse` reads it. A secret."""
-    if Signer.from_seed(key.name, key.algorithm, seed).key != key:
+    """The private key as text, as `NoteSigner.parse` reads it. A secret."""
+    if NoteSigner.from_seed(key.name, key.algorithm, seed).key != key:
         raise ValueError(f"the seed is not that of {key.id}")
     return f"{PRIVATE_KEY_PREFIX}{key.id}+{base64_text(bytes([key.algorithm]) + seed)}"
 

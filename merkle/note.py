@@ -24,7 +24,7 @@ from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.cosignature import verify_cosignature
 from sealbook.merkle.encoding import check_lines, parse_utf8
 from sealbook.merkle.errors import Malformed, VerificationError, shown
-from sealbook.merkle.keys import COSIGNING, LOG_SIGNING, Algorithm, SignatureLine, Signer, VerifierKey
+from sealbook.merkle.keys import COSIGNING, LOG_SIGNING, Algorithm, NoteSigner, SignatureLine, VerifierKey
 
 NOTE_BYTES_MAX = 1_000_000  # 100 lines of ML-DSA-44 are a third of it
 SIGNATURE_LINES_MAX = 100  # as in golang.org/x/mod; signed-note: "MUST accept at least up to 16 signatures"
@@ -112,7 +112,7 @@ def parse_lines(block: str) -> tuple[SignatureLine, ...]:
     return tuple(SignatureLine.parse(line) for line in lines)
 
 
-def sign_text(text: str, signer: Signer) -> SignatureLine:
+def sign_text(text: str, signer: NoteSigner) -> SignatureLine:
     """The signer's line under a note with this text. Cosignatures are `cosignature.cosign`'s: they have a time."""
     if signer.key.algorithm is not Algorithm.ED25519:
         raise ValueError(f"{signer.key.id} does not sign plain notes: {signer.key.algorithm.name}")

@@ -39,7 +39,7 @@ from sealbook.merkle.cosignature import TIMESTAMP_BYTES, TIMESTAMP_MAX, cosign
 from sealbook.merkle.encoding import base64_text, parse_base64, parse_decimal, parse_hash, parse_utf8
 from sealbook.merkle.errors import Malformed, VerificationError, shown
 from sealbook.merkle.hashing import EMPTY_ROOT, HASH_BYTES, PROOF_HASHES_MAX, SIZE_MAX
-from sealbook.merkle.keys import COSIGNING, Algorithm, Signer, VerifierKey
+from sealbook.merkle.keys import COSIGNING, Algorithm, NoteSigner, VerifierKey
 from sealbook.merkle.note import Note, lines_text, open_note
 from sealbook.merkle.verify import verify_consistency
 
@@ -160,7 +160,7 @@ class TrustedLog:
             raise ValueError(f"the first checkpoint of log {self.origin} is of {self.initial.origin}")
 
 
-def check_trust(signers: Collection[Signer], logs: Collection[TrustedLog]) -> None:
+def check_trust(signers: Collection[NoteSigner], logs: Collection[TrustedLog]) -> None:
     """A witness with these keys may cosign for these logs. Raises `ValueError` when a key or a name would serve two
     purposes: an Ed25519 cosignature names neither its cosigner nor what else the key is for."""
     if not signers:
@@ -303,7 +303,7 @@ def read_request(body: bytes, logs: Mapping[str, TrustedLog]) -> Submission | Re
 
 
 def decide(
-    submission: Submission, state: WitnessState | None, signers: Collection[Signer], *, now: int
+    submission: Submission, state: WitnessState | None, signers: Collection[NoteSigner], *, now: int
 ) -> Cosigning | Refusal:
     """Checks 4 to 7 against the state of the submission's log, `None` if it was never cosigned. `now` is POSIX seconds.
     Every signer cosigns (behaviour P50)."""
@@ -359,7 +359,7 @@ def _objection(submission: Submission, remembered: Checkpoint | None) -> tuple[O
     return None
 
 
-def _cosigned(submission: Submission, signers: Collection[Signer], now: int) -> Cosigning:
+def _cosigned(submission: Submission, signers: Collection[NoteSigner], now: int) -> Cosigning:
     # What is signed is written anew from the fields that were checked: had they been read wrongly, the signature would
     # not be one of the note in hand.
     text = submission.checkpoint.text()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from sealbook.journal.keys.ring import Keyring, Purpose
-from sealbook.merkle.keys import Signer, VerifierKey
+from sealbook.merkle.keys import NoteSigner, VerifierKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Cosigner:
     """
 
     name: str
-    signers: tuple[Signer, ...]
+    signers: tuple[NoteSigner, ...]
     signed: frozenset[VerifierKey] = frozenset()
     mark_signed: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
     bind: Callable[[str], None] = field(default=lambda state: None, repr=False, compare=False)

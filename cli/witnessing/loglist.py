@@ -26,7 +26,7 @@ from sealbook.cli.ground.named_files import FileRefused
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.encoding import check_lines, parse_decimal, parse_utf8
 from sealbook.merkle.errors import Malformed, shown
-from sealbook.merkle.keys import Algorithm, Signer, VerifierKey
+from sealbook.merkle.keys import Algorithm, NoteSigner, VerifierKey
 from sealbook.merkle.note import Note
 from sealbook.merkle.witness import TrustedLog, check_trust
 
@@ -74,7 +74,10 @@ def parse(data: bytes, path: str = "log list") -> tuple[LogEntry, ...]:
 
 
 def combine(
-    entries: Iterable[LogEntry], signers: Iterable[Signer], initial: Iterable[Checkpoint] = (), path: str = "log list"
+    entries: Iterable[LogEntry],
+    signers: Iterable[NoteSigner],
+    initial: Iterable[Checkpoint] = (),
+    path: str = "log list",
 ) -> Logs:
     """The logs of these entries, for a witness with these signers. `initial` are pinned first checkpoints, each for the
     log of its origin."""
@@ -111,7 +114,7 @@ class LogFile:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], signers: Iterable[Signer], *, initial: Iterable[Checkpoint] = ()
+        self, path: str | os.PathLike[str], signers: Iterable[NoteSigner], *, initial: Iterable[Checkpoint] = ()
     ) -> None:
         self._path = Path(path)
         self._signers, self._initial = tuple(signers), tuple(initial)

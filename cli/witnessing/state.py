@@ -30,7 +30,7 @@ from sealbook.journal.errors import CommitUnknown, Corrupt, EngineFailed, NotFou
 from sealbook.journal.schema.tables import CHECKSUM_BYTES, checksum
 from sealbook.merkle.cosignature import TIMESTAMP_BYTES
 from sealbook.merkle.errors import Malformed
-from sealbook.merkle.keys import Signer
+from sealbook.merkle.keys import NoteSigner
 from sealbook.merkle.witness import (
     TEXT_MEDIA_TYPE,
     Answer,
@@ -212,7 +212,7 @@ def _read_state(content: bytes, key: bytes, origin: str | None) -> WitnessState:
 
 
 def _decided(
-    snapshot: Snapshot, moment: Moment, submissions: Sequence[Submission], signers: Sequence[Signer]
+    snapshot: Snapshot, moment: Moment, submissions: Sequence[Submission], signers: Sequence[NoteSigner]
 ) -> tuple[Writes, list[Decision]]:
     """Each submission in its order, against the tables and what was decided before it in this transaction."""
     batch = _Batch(snapshot)
@@ -221,7 +221,7 @@ def _decided(
     return Writes(batch.puts, deletes=batch.deletes), decisions
 
 
-def _one(batch: _Batch, submission: Submission, signers: Sequence[Signer], now: int) -> Decision:
+def _one(batch: _Batch, submission: Submission, signers: Sequence[NoteSigner], now: int) -> Decision:
     origin = submission.checkpoint.origin
     try:
         # A disabled log stays disabled, however often a list that names it is read.

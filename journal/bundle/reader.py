@@ -66,7 +66,7 @@ Tell = Callable[[Fault], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Signer:
+class SignerKey:
     """A public key that records are signed with."""
 
     id: bytes
@@ -75,7 +75,7 @@ class Signer:
 
 
 Value = (
-    Header | str | ClaimedKey | TenantPart | Signer | Believed | Attested | KeptNote | Proof | Counts | Totals | None
+    Header | str | ClaimedKey | TenantPart | SignerKey | Believed | Attested | KeptNote | Proof | Counts | Totals | None
 )
 
 
@@ -318,7 +318,7 @@ class _Reader:
 
     # --- records -----------------------------------------------------------------------------------------------------
 
-    def _take_signer(self, algorithm: int, public_key: bytes) -> Signer:
+    def _take_signer(self, algorithm: int, public_key: bytes) -> SignerKey:
         part = self._current
         if algorithm != ED25519:
             raise ValueError(f"its algorithm is {algorithm}, known is {ED25519}")
@@ -326,7 +326,7 @@ class _Reader:
             VerifierKey("signer", Algorithm.ED25519, public_key)
         except Malformed as error:
             raise ValueError("its key is none, or one of small order") from error
-        signer = Signer(signer_id(public_key), algorithm, public_key)
+        signer = SignerKey(signer_id(public_key), algorithm, public_key)
         name = signer.id + part.stated.tenant.encode()
         if self._signers.get(name) is not None:
             raise ValueError("the signer stands here twice")

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from sealbook.journal.bundle import frames
 from sealbook.journal.bundle.faults import CONTENT, Damaged, Fault
 from sealbook.journal.bundle.frames import ClaimedKey, Header, KeptNote, Proof, TenantPart, Totals
-from sealbook.journal.bundle.reader import Bundle, Item, Signer
+from sealbook.journal.bundle.reader import Bundle, Item, SignerKey
 from sealbook.journal.bundle.records import Believed
 from sealbook.journal.records.trust import NOTHING_BROUGHT, Outside, Trust
 from sealbook.merkle.errors import VerificationError
@@ -123,7 +123,7 @@ class _Watch:
             case TenantPart():
                 self._part, self._note = value, None
                 self._origins.add(value.origin)
-            case Signer():
+            case SignerKey():
                 if not self._trust.trusts(value.id):
                     self._fault(item, f"records are signed with a key that was not given: {value.public_key.hex()}")
             case KeptNote():

@@ -13,7 +13,7 @@ from sealbook.indexes.standing import BLOCK_RECORDS, advance
 from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.faults import CONTENT, Damaged, Fault
 from sealbook.journal.bundle.frames import Attested, KeptNote, TenantPart
-from sealbook.journal.bundle.reader import Item, Signer, read_note
+from sealbook.journal.bundle.reader import Item, SignerKey, read_note
 from sealbook.journal.bundle.records import Believed
 from sealbook.journal.deciding import acts, leases, requests
 from sealbook.journal.deciding.acts import (
@@ -110,7 +110,7 @@ class Replay:
             case Believed():
                 assert value.record is not None
                 self._enter_record(value, value.record)
-            case Signer():
+            case SignerKey():
                 self._overlay.put((tables.SIGNERS, value.id), bytes([value.algorithm]) + value.public_key)
             case Attested():
                 self._enter_leaf(tenant, value)

@@ -44,7 +44,7 @@ from sealbook.journal.records.record import (
     IdentityUpcaster,
     Upcaster,
 )
-from sealbook.journal.records.record import Signer as RecordSigner
+from sealbook.journal.records.record import Signer
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.identity import Identity
 from sealbook.journal.schema.setting import Setting
@@ -144,7 +144,7 @@ def restore(
     actor: str,
     reason: str = "",
     clock: Clock | None = None,
-    signer: RecordSigner | None = None,
+    signer: Signer | None = None,
     upcaster: Upcaster | None = None,
     restoration_min: int = 0,
     progress: Progress | None = None,

@@ -18,7 +18,7 @@ from sealbook.indexes.packing import text
 from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.container import ContainerWriter
 from sealbook.journal.bundle.frames import Attested, Counts, KeptNote, Proof
-from sealbook.journal.bundle.reader import Item, Signer
+from sealbook.journal.bundle.reader import Item, SignerKey
 from sealbook.journal.bundle.records import Believed, believe, place_said
 from sealbook.journal.bundle.scratch import Scratch
 from sealbook.journal.deciding.log import anchors, leaves
@@ -111,7 +111,7 @@ class Part(ABC):
     def take_up(self, item: Item) -> None:
         """Count what stands there already, in its order."""
         match item.value:
-            case Signer():
+            case SignerKey():
                 self._signers.put(item.value.id, b"")
                 self._counted["signers"] += 1
             case Believed():

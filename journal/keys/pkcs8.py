@@ -11,7 +11,7 @@ from base64 import b64decode, encodebytes
 from sealbook.journal.errors import Corrupt, shown
 from sealbook.journal.keys.public_halves import KeyRefused, WrongPassphrase
 from sealbook.merkle.errors import VerificationError
-from sealbook.merkle.keys import PRIVATE_KEY_PREFIX, SEED_BYTES, Algorithm, Signer
+from sealbook.merkle.keys import PRIVATE_KEY_PREFIX, SEED_BYTES, Algorithm, NoteSigner
 
 # OWASP's number for PBKDF2 with HMAC-SHA-256 (2023). What `cryptography` writes by itself has 2,048 rounds, which
 # hardly slow down anybody who guesses passphrases; it reads any number.
@@ -65,7 +65,7 @@ def decode(pem: bytes, passphrase: bytes | None, name: str) -> tuple[bytes, bool
 def decode_note_line(text: str, name: str) -> tuple[bytes, Algorithm]:
     """The seed and the algorithm of a private key as the Go tools write it: `PRIVATE+KEY+<name>+…`."""
     try:
-        signer = Signer.parse(text)
+        signer = NoteSigner.parse(text)
     except (VerificationError, ValueError) as error:
         raise KeyRefused(name, f"it is no private key that begins with {PRIVATE_KEY_PREFIX}") from error
     if signer.key.name != name:

@@ -37,8 +37,8 @@ from sealbook.merkle.keys import (
     PRIVATE_KEY_PREFIX,
     SEED_BYTES,
     Algorithm,
+    NoteSigner,
     SignatureLine,
-    Signer,
     VerifierKey,
     check_key_name,
 )
@@ -80,7 +80,7 @@ class Keyring:
         self.folder = Path(folder)
         self._random = random
         self._lock_timeout = lock_timeout
-        self._opened: dict[Path, Signer] = {}  # private halves, once their passphrase was given
+        self._opened: dict[Path, NoteSigner] = {}  # private halves, once their passphrase was given
         _must_be_outside_stores(self.folder)
         if self.folder.exists():
             private_files.make_folder(self.folder)
@@ -173,7 +173,7 @@ class Keyring:
         under = passphrase if pkcs8.is_protected(private) else None
         with self._changing(name):
             self._must_be_free(purpose, name, algorithm, tenant)
-            public_key = Signer.from_seed(name, algorithm, seed).key.public_key
+            public_key = NoteSigner.from_seed(name, algorithm, seed).key.public_key
             for key in self.keys():
                 if key.public_key == public_key:
                     raise KeyRefused(name, f"it stands in the ring already, as the {key.purpose} key {key.id}")
@@ -231,13 +231,13 @@ class Keyring:
         signer = self._signer(key, passphrase)
         return _RecordSigner(signer)
 
-    def witness_signers(self, name: str, *, passphrase: bytes | None = None) -> tuple[Signer, ...]:
+    def witness_signers(self, name: str, *, passphrase: bytes | None = None) -> tuple[NoteSigner, ...]:
         """What cosigns under this name. The witness holds them to what it has cosigned, not the ring."""
         return tuple(self._signer(key, passphrase) for key in self.signing(Purpose.WITNESS, name))
 
     def log_signers(
         self, origin: str, *, consistent: Consistent, passphrase: bytes | None = None
-    ) -> tuple[Signer, ...]:
+    ) -> tuple[NoteSigner, ...]:
         """What signs the log's checkpoints, and nothing else: each signer promises the checkpoint before it signs."""
         return tuple(
             self._guarded(key, self._signer(key, passphrase), consistent) for key in self.signing(Purpose.LOG, origin)
@@ -363,7 +363,7 @@ class Keyring:
             purpose=purpose,
             name=name,
             algorithm=algorithm,
-            public_key=Signer.from_seed(name, algorithm, seed).key.public_key,
+            public_key=NoteSigner.from_seed(name, algorithm, seed).key.public_key,
             tenant=tenant,
             generation=generation,
             created=created,
@@ -453,29 +453,29 @@ class Keyring:
         private_files.check_private(path, private_files.PRIVATE_MODE)
         return pem
 
-    def _signer(self, key: Key, passphrase: bytes | None) -> Signer:
+    def _signer(self, key: Key, passphrase: bytes | None) -> NoteSigner:
         path = public_halves.private_path(self.folder, key)
         signer = self._opened.get(path)
         if signer is None:
             seed, _ = pkcs8.decode(self._private_half(key), passphrase, key.id)
-            signer = Signer.from_seed(key.name, key.algorithm, seed)
+            signer = NoteSigner.from_seed(key.name, key.algorithm, seed)
             if signer.key != VerifierKey(key.name, key.algorithm, key.public_key):
                 raise Corrupt(f"{path} is the private half of another key than {key.id}")
             self._opened[path] = signer
         return signer
 
-    def _guarded(self, key: Key, signer: Signer, consistent: Consistent) -> Signer:
+    def _guarded(self, key: Key, signer: NoteSigner, consistent: Consistent) -> NoteSigner:
         def sign(message: bytes) -> bytes:
             self.promise(key, Checkpoint.parse(message), consistent=consistent)
             return signer.sign(message)
 
-        return Signer(signer.key, sign)
+        return NoteSigner(signer.key, sign)
 
 
 class _RecordSigner:
     """A ring's key as the journal asks for it."""
 
-    def __init__(self, signer: Signer) -> None:
+    def __init__(self, signer: NoteSigner) -> None:
         self._signer = signer
 
     @property

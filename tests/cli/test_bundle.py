@@ -237,9 +237,9 @@ def test_every_outside_checkpoint_must_agree(call: Run, auditor: Run, evidence: 
 
 
 def test_a_policy_that_nobody_signed_for_is_not_met(auditor: Run, evidence: Path, tmp_path: Path) -> None:
-    from sealbook.merkle.keys import Algorithm, Signer
+    from sealbook.merkle.keys import Algorithm, NoteSigner
 
-    key = Signer.from_seed("sealbook", Algorithm.ED25519, bytes(32)).key
+    key = NoteSigner.from_seed("sealbook", Algorithm.ED25519, bytes(32)).key
     (tmp_path / "policy").write_text(f"log {key}\nquorum none\n")
     result = auditor("bundle", "verify", str(evidence), "--policy", str(tmp_path / "policy"))
     assert result.exit_code == 3

@@ -20,7 +20,7 @@ from sealbook.journal import Journal
 from sealbook.journal.keys import pkcs8
 from sealbook.journal.keys.ring import Keyring, Purpose
 from sealbook.merkle.checkpoint import Checkpoint
-from sealbook.merkle.keys import Algorithm, Signer, VerifierKey
+from sealbook.merkle.keys import Algorithm, NoteSigner, VerifierKey
 from sealbook.merkle.note import Note, sign_text
 
 Call = Callable[..., Result]
@@ -95,7 +95,7 @@ def test_the_origin_and_the_tenant_before_the_verb_count(keys: Call) -> None:
 def test_the_key_of_a_log_that_went_on_under_another_origin_is_named_after_that(
     keys: Call, call: Call, store: Path
 ) -> None:
-    signer = Signer.from_seed(BASE, Algorithm.ED25519, b"\1" * 32)
+    signer = NoteSigner.from_seed(BASE, Algorithm.ED25519, b"\1" * 32)
     checkpoint = Checkpoint(BASE, 9, bytes(32))
     note = Note(checkpoint.text(), (sign_text(checkpoint.text(), signer),)).encode()
     with Journal.open(store, origin=BASE) as journal:

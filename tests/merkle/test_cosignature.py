@@ -17,11 +17,11 @@ from sealbook.merkle.cosignature import (
     verify_subtree_cosignature,
 )
 from sealbook.merkle.errors import Malformed, VerificationError
-from sealbook.merkle.keys import Algorithm, Signer
+from sealbook.merkle.keys import Algorithm, NoteSigner
 
-ED25519 = Signer.from_seed("w.example/a", Algorithm.ED25519_COSIGNATURE, b"\x03" * 32)
-MLDSA44 = Signer.from_seed("w.example/b", Algorithm.MLDSA44_COSIGNATURE, b"\x04" * 32)
-LOG = Signer.from_seed("example.com/log", Algorithm.ED25519, b"\x01" * 32)
+ED25519 = NoteSigner.from_seed("w.example/a", Algorithm.ED25519_COSIGNATURE, b"\x03" * 32)
+MLDSA44 = NoteSigner.from_seed("w.example/b", Algorithm.MLDSA44_COSIGNATURE, b"\x04" * 32)
+LOG = NoteSigner.from_seed("example.com/log", Algorithm.ED25519, b"\x01" * 32)
 ROOT = bytes(range(32))
 TEXT = Checkpoint("example.com/log", 5, ROOT).text()
 OTHER_TEXT = Checkpoint("example.com/log", 6, ROOT).text()
@@ -43,7 +43,7 @@ def test_the_mldsa44_message_is_laid_out_as_tls_does() -> None:
 
 
 @pytest.mark.parametrize("signer", [ED25519, MLDSA44])
-def test_a_cosignature_verifies_over_its_text_and_time_and_no_other(signer: Signer) -> None:
+def test_a_cosignature_verifies_over_its_text_and_time_and_no_other(signer: NoteSigner) -> None:
     line = cosign(TEXT, 1234, signer)
     assert verify_cosignature(signer.key, TEXT, line.signature) == 1234
     later = (1235).to_bytes(8) + line.signature[8:]
@@ -53,7 +53,7 @@ def test_a_cosignature_verifies_over_its_text_and_time_and_no_other(signer: Sign
 
 
 @pytest.mark.parametrize("signer", [ED25519, MLDSA44])
-def test_a_cosignature_of_another_length_is_refused(signer: Signer) -> None:
+def test_a_cosignature_of_another_length_is_refused(signer: NoteSigner) -> None:
     signature = cosign(TEXT, 1234, signer).signature
     for wrong in (signature[:-1], signature + b"\0", signature[:8], b"\0"):
         with pytest.raises(VerificationError, match="bytes, not"):
@@ -62,7 +62,7 @@ def test_a_cosignature_of_another_length_is_refused(signer: Signer) -> None:
 
 def test_an_mldsa44_cosignature_names_its_cosigner_and_an_ed25519_one_does_not() -> None:
     for signer, algorithm, seed in ((ED25519, 4, b"\x03"), (MLDSA44, 6, b"\x04")):
-        renamed = Signer.from_seed("w.example/renamed", Algorithm(algorithm), seed * 32).key
+        renamed = NoteSigner.from_seed("w.example/renamed", Algorithm(algorithm), seed * 32).key
         signature = cosign(TEXT, 1234, signer).signature
         if algorithm == 4:
             assert verify_cosignature(renamed, TEXT, signature) == 1234
@@ -72,7 +72,7 @@ def test_an_mldsa44_cosignature_names_its_cosigner_and_an_ed25519_one_does_not()
 
 
 @pytest.mark.parametrize("signer", [ED25519, MLDSA44])
-def test_a_checkpoint_is_not_cosigned_at_time_0_or_beyond_the_last_one(signer: Signer) -> None:
+def test_a_checkpoint_is_not_cosigned_at_time_0_or_beyond_the_last_one(signer: NoteSigner) -> None:
     for timestamp in (0, -1, TIMESTAMP_MAX + 1):
         with pytest.raises(Malformed, match="timestamp"):
             cosign(TEXT, timestamp, signer)

@@ -12,8 +12,8 @@ from sealbook.merkle.errors import Malformed, VerificationError
 from sealbook.merkle.hashing import EMPTY_ROOT
 from sealbook.merkle.keys import (
     Algorithm,
+    NoteSigner,
     SignatureLine,
-    Signer,
     VerifierKey,
     private_key_text,
 )
@@ -28,15 +28,15 @@ from sealbook.merkle.note import (
 )
 
 ORIGIN = "example.com/log"
-LOG = Signer.from_seed(ORIGIN, Algorithm.ED25519, b"\x01" * 32)
-OTHER = Signer.from_seed("example.com/other", Algorithm.ED25519, b"\x02" * 32)
-WITNESS = Signer.from_seed("witness.example/w", Algorithm.ED25519_COSIGNATURE, b"\x03" * 32)
-LATTICE = Signer.from_seed("witness.example/pq", Algorithm.MLDSA44_COSIGNATURE, b"\x04" * 32)
+LOG = NoteSigner.from_seed(ORIGIN, Algorithm.ED25519, b"\x01" * 32)
+OTHER = NoteSigner.from_seed("example.com/other", Algorithm.ED25519, b"\x02" * 32)
+WITNESS = NoteSigner.from_seed("witness.example/w", Algorithm.ED25519_COSIGNATURE, b"\x03" * 32)
+LATTICE = NoteSigner.from_seed("witness.example/pq", Algorithm.MLDSA44_COSIGNATURE, b"\x04" * 32)
 CHECKPOINT = Checkpoint(ORIGIN, 5, bytes(range(32)))
 TEXT = CHECKPOINT.text()
 
 
-def signed(text: str, *signers: Signer) -> Note:
+def signed(text: str, *signers: NoteSigner) -> Note:
     return Note(text, tuple(sign_text(text, signer) for signer in signers))
 
 
@@ -300,14 +300,14 @@ def test_a_verifier_key_is_read_as_it_is_written() -> None:
 
 def test_a_private_key_is_read_as_it_is_written_and_never_shown() -> None:
     text = private_key_text(LOG.key, b"\x01" * 32)
-    signer = Signer.parse(text)
+    signer = NoteSigner.parse(text)
     assert signer.key == LOG.key
     assert sign_text(TEXT, signer) == sign_text(TEXT, LOG)
     secret = text.rpartition("+")[2]
     assert secret not in repr(signer)
     for broken in (text + "!", text[:-4], text.replace("PRIVATE+KEY+", ""), text.replace(ORIGIN, "other")):
         with pytest.raises(Malformed) as caught:
-            Signer.parse(broken)
+            NoteSigner.parse(broken)
         assert secret[:20] not in str(caught.value)
     with pytest.raises(ValueError, match="the seed is not that of"):
         private_key_text(LOG.key, b"\x02" * 32)
@@ -315,9 +315,9 @@ def test_a_private_key_is_read_as_it_is_written_and_never_shown() -> None:
 
 def test_a_seed_of_another_length_or_for_a_key_that_is_only_read_is_refused() -> None:
     with pytest.raises(ValueError, match="32 bytes"):
-        Signer.from_seed("a", Algorithm.ED25519, b"\x01" * 31)
+        NoteSigner.from_seed("a", Algorithm.ED25519, b"\x01" * 31)
     with pytest.raises(ValueError, match="only read"):
-        Signer.from_seed("a", Algorithm.ECDSA, b"\x01" * 32)
+        NoteSigner.from_seed("a", Algorithm.ECDSA, b"\x01" * 32)
 
 
 P = 2**255 - 19

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.cosignature import cosign
 from sealbook.merkle.errors import Malformed, VerificationError
-from sealbook.merkle.keys import Algorithm, Signer, VerifierKey
+from sealbook.merkle.keys import Algorithm, NoteSigner, VerifierKey
 from sealbook.merkle.note import Note, open_note, sign_text
 from sealbook.merkle.policy import Policy, PolicyGroup, PolicyLog, PolicyWitness, freshness_findings
 
 ORIGIN = "example.com/log"
-LOG = Signer.from_seed(ORIGIN, Algorithm.ED25519, b"\x01" * 32)
-NEXT_LOG = Signer.from_seed(ORIGIN, Algorithm.ED25519, b"\x02" * 32)
+LOG = NoteSigner.from_seed(ORIGIN, Algorithm.ED25519, b"\x01" * 32)
+NEXT_LOG = NoteSigner.from_seed(ORIGIN, Algorithm.ED25519, b"\x02" * 32)
 NAMES = ("X1", "X2", "X3", "Y1", "Y2", "Y3")
 SIGNERS = {
-    name: Signer.from_seed(f"w.example/{name}", Algorithm.ED25519_COSIGNATURE, bytes([number]) * 32)
+    name: NoteSigner.from_seed(f"w.example/{name}", Algorithm.ED25519_COSIGNATURE, bytes([number]) * 32)
     for number, name in enumerate(NAMES, 10)
 }
 KEYS = {name: signer.key for name, signer in SIGNERS.items()}
@@ -52,7 +52,7 @@ def witnesses(*names: str) -> list[str]:
     return [f"witness {name} {KEYS[name]}" for name in names]
 
 
-def note(*lines_of: Signer, text: str = TEXT, timestamp: int = 1000) -> bytes:
+def note(*lines_of: NoteSigner, text: str = TEXT, timestamp: int = 1000) -> bytes:
     lines = [
         sign_text(text, signer) if signer.key.algorithm is Algorithm.ED25519 else cosign(text, timestamp, signer)
         for signer in lines_of
@@ -102,8 +102,8 @@ def test_lines_may_be_indented_and_names_may_be_any_octets() -> None:
 def test_thirty_two_of_everything_are_read() -> None:
     lines = []
     for number in range(32):
-        log = Signer.from_seed(f"log.example/{number}", Algorithm.ED25519, bytes([number, 1]) * 16).key
-        key = Signer.from_seed("w.example", Algorithm.ED25519_COSIGNATURE, bytes([number, 2]) * 16).key
+        log = NoteSigner.from_seed(f"log.example/{number}", Algorithm.ED25519, bytes([number, 1]) * 16).key
+        key = NoteSigner.from_seed("w.example", Algorithm.ED25519_COSIGNATURE, bytes([number, 2]) * 16).key
         lines += [f"log {log} https://log.example", f"witness w{number} {key} https://w.example"]
         lines += [f"group g{number} any w{number}" + (f" g{number - 1}" if number else "")]
     policy = parsed(*lines, "quorum g31")

@@ -13,15 +13,15 @@ from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.cosignature import cosign
 from sealbook.merkle.errors import Malformed, VerificationError
 from sealbook.merkle.hashing import EMPTY_ROOT, PROOF_HASHES_MAX, leaf_hash
-from sealbook.merkle.keys import Algorithm, Signer
+from sealbook.merkle.keys import Algorithm, NoteSigner
 from sealbook.merkle.note import Note, sign_text
 from sealbook.merkle.policy import Policy, PolicyLog, PolicyWitness
 from sealbook.merkle.proof_file import HEADER, ProofFile, check_not_rolled_back, verify_proof_file
 from sealbook.merkle.tree import consistency_proof, inclusion_proof, root
 
 ORIGIN = "example.com/log"
-LOG = Signer.from_seed(ORIGIN, Algorithm.ED25519, b"\x01" * 32)
-WITNESS = Signer.from_seed("w.example", Algorithm.ED25519_COSIGNATURE, b"\x03" * 32)
+LOG = NoteSigner.from_seed(ORIGIN, Algorithm.ED25519, b"\x01" * 32)
+WITNESS = NoteSigner.from_seed("w.example", Algorithm.ED25519_COSIGNATURE, b"\x03" * 32)
 POLICY = Policy((PolicyLog(LOG.key),), (PolicyWitness("w", WITNESS.key),), (), "w")
 HASH = b64encode(bytes(32)).decode()
 
@@ -114,7 +114,7 @@ def test_a_file_that_is_too_long_is_refused() -> None:
 # --- Verification ---------------------------------------------------------------------------------------------------
 
 
-def proof_file(tree: Any, index: int, *signers: Signer, size: int | None = None) -> ProofFile:
+def proof_file(tree: Any, index: int, *signers: NoteSigner, size: int | None = None) -> ProofFile:
     size = tree.size if size is None else size
     text = Checkpoint(ORIGIN, size, root(size, tree.read)).text()
     signed = [

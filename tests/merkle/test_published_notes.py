@@ -14,7 +14,7 @@ from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.cosignature import cosign, verify_cosignature
 from sealbook.merkle.errors import Malformed, VerificationError
 from sealbook.merkle.hashing import leaf_hash
-from sealbook.merkle.keys import Algorithm, SignatureLine, Signer, VerifierKey
+from sealbook.merkle.keys import Algorithm, NoteSigner, SignatureLine, VerifierKey
 from sealbook.merkle.note import Note, open_checkpoint, open_note, sign_text
 from sealbook.merkle.policy import Policy, PolicyLog
 from sealbook.merkle.proof_file import ProofFile, verify_proof_file
@@ -113,7 +113,7 @@ def test_published_keys_that_are_no_keys_are_refused(shared: Path) -> None:
 
 def test_a_published_private_key_signs_for_its_name(shared: Path) -> None:
     text = published(shared, "signed-note/vkeys.json")["other_algs"]["ed25519_skey"]
-    signer = Signer.parse(text)
+    signer = NoteSigner.parse(text)
     assert signer.key.id == "logandmap+38581672"
     assert open_note(Note("text\n", (sign_text("text\n", signer),)), [signer.key])
 
@@ -136,7 +136,7 @@ def test_every_published_checkpoint_is_opened(shared: Path) -> None:
 
 
 def test_published_bodies_that_are_no_checkpoints_are_refused_in_a_note(shared: Path) -> None:
-    signer = Signer.from_seed("Log", Algorithm.ED25519, bytes(32))
+    signer = NoteSigner.from_seed("Log", Algorithm.ED25519, bytes(32))
     cases = published(shared, "checkpoints/checkpoints.json")["malformed_bodies"]["cases"]
     assert len(cases) == 7
     for case in cases:
@@ -152,7 +152,7 @@ def test_published_bodies_that_are_no_checkpoints_are_refused_in_a_note(shared: 
 def test_the_published_cosignature_verifies_its_decoys_do_not_and_ours_is_the_same(shared: Path) -> None:
     case = published(shared, "cosignature/ed25519.json")
     seed = bytes.fromhex(case["seed_hex"])
-    signer = Signer.from_seed("example.org/witness", Algorithm.ED25519_COSIGNATURE, seed)
+    signer = NoteSigner.from_seed("example.org/witness", Algorithm.ED25519_COSIGNATURE, seed)
     other_id, good, other_name, too_long = (SignatureLine.parse(line) for line in case["lines"])
     assert [text.split()[0] for text in case["expect"]] == ["ignore", "verify,", "ignore", "reject/ignore"]
     assert not other_id.is_of(signer.key)
@@ -168,7 +168,7 @@ def test_the_published_timestamp_is_read_where_it_stands(shared: Path) -> None:
     case = published(shared, "cosignature/ed25519.json")["timestamp_case"]
     blob = b64decode(case["base64"], validate=True)
     assert int.from_bytes(blob[4:12]) == case["unix"]
-    signer = Signer.from_seed("w", Algorithm.ED25519_COSIGNATURE, bytes(32))
+    signer = NoteSigner.from_seed("w", Algorithm.ED25519_COSIGNATURE, bytes(32))
     text = Checkpoint("o", 1, bytes(32)).text()
     assert cosign(text, case["unix"], signer).signature[:8] == blob[4:12]
 
@@ -193,9 +193,9 @@ def test_published_proof_files_are_read_and_written_alike(shared: Path) -> None:
 # --- Independent programs -------------------------------------------------------------------------------------------
 
 ORIGIN = "example.com/log"
-LOG = Signer.from_seed(ORIGIN, Algorithm.ED25519, b"\x01" * 32)
-WITNESS = Signer.from_seed("w.example/a", Algorithm.ED25519_COSIGNATURE, b"\x03" * 32)
-LATTICE = Signer.from_seed("w.example/b", Algorithm.MLDSA44_COSIGNATURE, b"\x04" * 32)
+LOG = NoteSigner.from_seed(ORIGIN, Algorithm.ED25519, b"\x01" * 32)
+WITNESS = NoteSigner.from_seed("w.example/a", Algorithm.ED25519_COSIGNATURE, b"\x03" * 32)
+LATTICE = NoteSigner.from_seed("w.example/b", Algorithm.MLDSA44_COSIGNATURE, b"\x04" * 32)
 SIZE = 600
 ENTRIES = [f"entry {number}".encode() for number in range(SIZE)]
 
@@ -310,7 +310,7 @@ def test_metamorphic_log_verifies_our_notes_and_proofs_and_refuses_others(read: 
     note = Note(text, (sign_text(text, LOG),)).encode().decode()
     assert theirs.verify_signed_note(note, [str(LOG.key)]) == 1
     assert theirs.checkpoint_verify(note, [str(LOG.key)]).size == SIZE
-    stranger = Signer.from_seed(ORIGIN, Algorithm.ED25519, b"\x09" * 32)
+    stranger = NoteSigner.from_seed(ORIGIN, Algorithm.ED25519, b"\x09" * 32)
     for wrong, key in ((note.replace(f"\n{SIZE}\n", "\n601\n"), LOG.key), (note, stranger.key)):
         with pytest.raises(theirs.VerifyError):
             theirs.checkpoint_verify(wrong, [str(key)])

@@ -14,7 +14,7 @@ from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.cosignature import TIMESTAMP_AHEAD_SECONDS_MAX, cosign
 from sealbook.merkle.errors import Malformed
 from sealbook.merkle.hashing import EMPTY_ROOT, PROOF_HASHES_MAX, leaf_hash
-from sealbook.merkle.keys import Algorithm, SignatureLine, Signer, VerifierKey
+from sealbook.merkle.keys import Algorithm, NoteSigner, SignatureLine, VerifierKey
 from sealbook.merkle.note import Note, lines_text, open_checkpoint, sign_text
 from sealbook.merkle.tree import added, consistency_proof, root
 from sealbook.merkle.witness import (
@@ -49,13 +49,13 @@ from sealbook.merkle.witness_client import (
 )
 
 ORIGIN = "example.com/log"
-LOG = Signer.from_seed(ORIGIN, Algorithm.ED25519, b"\x01" * 32)
-NEXT_LOG = Signer.from_seed(ORIGIN, Algorithm.ED25519, b"\x02" * 32)
-LATTICE_LOG = Signer.from_seed(ORIGIN, Algorithm.MLDSA44_COSIGNATURE, b"\x05" * 32)
-STRANGER = Signer.from_seed(ORIGIN, Algorithm.ED25519, b"\x09" * 32)
-WITNESS = Signer.from_seed("w.example", Algorithm.ED25519_COSIGNATURE, b"\x03" * 32)
-LATTICE = Signer.from_seed("w.example", Algorithm.MLDSA44_COSIGNATURE, b"\x04" * 32)
-OTHER = Signer.from_seed("v.example", Algorithm.ED25519_COSIGNATURE, b"\x06" * 32)
+LOG = NoteSigner.from_seed(ORIGIN, Algorithm.ED25519, b"\x01" * 32)
+NEXT_LOG = NoteSigner.from_seed(ORIGIN, Algorithm.ED25519, b"\x02" * 32)
+LATTICE_LOG = NoteSigner.from_seed(ORIGIN, Algorithm.MLDSA44_COSIGNATURE, b"\x05" * 32)
+STRANGER = NoteSigner.from_seed(ORIGIN, Algorithm.ED25519, b"\x09" * 32)
+WITNESS = NoteSigner.from_seed("w.example", Algorithm.ED25519_COSIGNATURE, b"\x03" * 32)
+LATTICE = NoteSigner.from_seed("w.example", Algorithm.MLDSA44_COSIGNATURE, b"\x04" * 32)
+OTHER = NoteSigner.from_seed("v.example", Algorithm.ED25519_COSIGNATURE, b"\x06" * 32)
 LOGS = {ORIGIN: TrustedLog(ORIGIN, (LOG.key,))}
 NOW = 1_700_000_000
 
@@ -77,7 +77,7 @@ def checkpoint(tree: Any, size: int, origin: str = ORIGIN) -> Checkpoint:
     return Checkpoint(origin, size, root(size, tree.read))
 
 
-def note(stated: Checkpoint | str, *signers: Signer) -> Note:
+def note(stated: Checkpoint | str, *signers: NoteSigner) -> Note:
     text = stated if isinstance(stated, str) else stated.text()
     lines = [
         sign_text(text, signer) if signer.key.algorithm is Algorithm.ED25519 else cosign(text, NOW, signer)
@@ -86,7 +86,7 @@ def note(stated: Checkpoint | str, *signers: Signer) -> Note:
     return Note(text, tuple(lines))
 
 
-def request(tree: Any, old_size: int, size: int, *signers: Signer) -> AddCheckpoint:
+def request(tree: Any, old_size: int, size: int, *signers: NoteSigner) -> AddCheckpoint:
     proof = consistency_proof(old_size=old_size, new_size=size, read=tree.read) if old_size <= size else ()
     return AddCheckpoint(old_size, tuple(proof), note(checkpoint(tree, size), *signers).encode())
 
@@ -96,7 +96,7 @@ def ask(
     state: WitnessState | None = None,
     *,
     logs: dict[str, TrustedLog] = LOGS,
-    signers: tuple[Signer, ...] = (WITNESS,),
+    signers: tuple[NoteSigner, ...] = (WITNESS,),
     now: int = NOW,
 ) -> Cosigning | Refusal:
     """What a witness with this state decides."""
@@ -472,7 +472,7 @@ def test_a_key_or_a_name_with_two_purposes_is_refused() -> None:
     ours = TrustedLog("w.example", (LOG.key,))
     named_as_ours = TrustedLog(ORIGIN, (VerifierKey("w.example", Algorithm.ED25519, LOG.key.public_key),))
     with_our_key = TrustedLog(ORIGIN, (VerifierKey("log.example", Algorithm.ED25519, WITNESS.key.public_key),))
-    again = Signer.from_seed("w2.example", Algorithm.ED25519_COSIGNATURE, b"\x03" * 32)
+    again = NoteSigner.from_seed("w2.example", Algorithm.ED25519_COSIGNATURE, b"\x03" * 32)
     for signers, logs, message in (
         ([], [], "at least one key"),
         ([LOG], [], "no witness's key"),
@@ -510,7 +510,7 @@ def read(
     return read_answer(request(tree, old_size, size), answer, keys=keys, cosigned_size=cosigned_size, now=NOW)
 
 
-def lines(tree: Any, *signers: Signer, size: int = 20, timestamp: int = NOW) -> bytes:
+def lines(tree: Any, *signers: NoteSigner, size: int = 20, timestamp: int = NOW) -> bytes:
     return lines_text([cosign(checkpoint(tree, size).text(), timestamp, signer) for signer in signers]).encode()
 
 

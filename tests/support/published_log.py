@@ -9,7 +9,7 @@ from sealbook.merkle import tree
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.cosignature import cosign
 from sealbook.merkle.entry import LeafEntry, LeafType
-from sealbook.merkle.keys import Algorithm, Signer
+from sealbook.merkle.keys import Algorithm, NoteSigner
 from sealbook.merkle.note import Note, sign_text
 from sealbook.merkle.tree import Node
 
@@ -17,22 +17,24 @@ ORIGIN = "example.com/log"
 SIGNED_AT = 1_795_939_200  # 2026-11-29T08:00:00Z
 
 
-def log_signer(origin: str = ORIGIN, seed: int = 1) -> Signer:
-    return Signer.from_seed(origin, Algorithm.ED25519, bytes([seed]) * 32)
+def log_signer(origin: str = ORIGIN, seed: int = 1) -> NoteSigner:
+    return NoteSigner.from_seed(origin, Algorithm.ED25519, bytes([seed]) * 32)
 
 
-def witness_signer(name: str, algorithm: Algorithm = Algorithm.ED25519_COSIGNATURE) -> Signer:
-    return Signer.from_seed(name, algorithm, name.encode().ljust(32, b"\0"))
+def witness_signer(name: str, algorithm: Algorithm = Algorithm.ED25519_COSIGNATURE) -> NoteSigner:
+    return NoteSigner.from_seed(name, algorithm, name.encode().ljust(32, b"\0"))
 
 
-def signed_note(checkpoint: Checkpoint, *witnesses: Signer, signer: Signer | None = None, at: int = SIGNED_AT) -> bytes:
+def signed_note(
+    checkpoint: Checkpoint, *witnesses: NoteSigner, signer: NoteSigner | None = None, at: int = SIGNED_AT
+) -> bytes:
     """The checkpoint as a signed note: the log's line, and a cosignature of each witness."""
     text = checkpoint.text()
     line = sign_text(text, signer or log_signer(checkpoint.origin))
     return Note(text, (line, *(cosign(text, at, witness) for witness in witnesses))).encode()
 
 
-def publish(log: Log, *witnesses: Signer, at: int = SIGNED_AT, signer: Signer | None = None) -> bytes:
+def publish(log: Log, *witnesses: NoteSigner, at: int = SIGNED_AT, signer: NoteSigner | None = None) -> bytes:
     """Let the log as it stands be signed, cosigned and published; the note that it hands out."""
     signer = signer or log_signer(log.origin)
     kept = log.sign_checkpoint(lambda checkpoint, consistent: [sign_text(checkpoint.text(), signer)])
@@ -73,5 +75,5 @@ class PublishedLog:
         size = len(self.entries) if size is None else size
         return Checkpoint(origin, size, tree.root(size, self.tree_nodes))
 
-    def note(self, size: int | None = None, *witnesses: Signer) -> bytes:
+    def note(self, size: int | None = None, *witnesses: NoteSigner) -> bytes:
         return signed_note(self.checkpoint(size), *witnesses)

@@ -13,7 +13,7 @@ from sealbook.cli.publishing.publisher import Publisher, Rules
 from sealbook.cli.publishing.signing import LogSigner
 from sealbook.journal import Journal, Tenant, entries
 from sealbook.journal.keys.ring import Keyring, Purpose
-from sealbook.merkle.keys import Algorithm, Signer, VerifierKey
+from sealbook.merkle.keys import Algorithm, NoteSigner, VerifierKey
 from sealbook.merkle.policy import Policy, PolicyGroup, PolicyWitness
 from sealbook.merkle.witness import (
     AddCheckpoint,
@@ -48,7 +48,7 @@ class Witness:
 
     name: str
     log: TrustedLog
-    signers: tuple[Signer, ...]
+    signers: tuple[NoteSigner, ...]
     now: int = NOW
     state: WitnessState | None = None
     down: bool = False
@@ -97,9 +97,9 @@ class Witness:
 
 
 def witness(name: str, log: TrustedLog, *, both: bool = False) -> Witness:
-    signers = [Signer.from_seed(name, Algorithm.ED25519_COSIGNATURE, name.encode().ljust(32, b"\1"))]
+    signers = [NoteSigner.from_seed(name, Algorithm.ED25519_COSIGNATURE, name.encode().ljust(32, b"\1"))]
     if both:
-        signers.append(Signer.from_seed(name, Algorithm.MLDSA44_COSIGNATURE, name.encode().ljust(32, b"\2")))
+        signers.append(NoteSigner.from_seed(name, Algorithm.MLDSA44_COSIGNATURE, name.encode().ljust(32, b"\2")))
     return Witness(name, log, tuple(signers))
 
 

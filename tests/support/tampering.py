@@ -30,7 +30,7 @@ from sealbook.merkle import tree
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.entry import LeafEntry, LeafType
 from sealbook.merkle.keys import Algorithm
-from sealbook.merkle.keys import Signer as LogSigner
+from sealbook.merkle.keys import NoteSigner as LogSigner
 from sealbook.merkle.note import Note, sign_text
 
 

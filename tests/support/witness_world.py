@@ -16,16 +16,16 @@ from sealbook.cli.witnessing.state import StateStore
 from sealbook.journal.engine.port import Clock
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.hashing import leaf_hash
-from sealbook.merkle.keys import Algorithm, Signer
+from sealbook.merkle.keys import Algorithm, NoteSigner
 from sealbook.merkle.note import Note, sign_text
 from sealbook.merkle.tree import Node, added, consistency_proof, root
 from sealbook.merkle.witness import AddCheckpoint, Submission, TrustedLog, origin_key, read_request
 
 ORIGIN = "example.com/log"
 NAME = "witness.example"
-WITNESS = Signer.from_seed(NAME, Algorithm.ED25519_COSIGNATURE, b"\x03" * 32)
-LATTICE = Signer.from_seed(NAME, Algorithm.MLDSA44_COSIGNATURE, b"\x04" * 32)
-STRANGER = Signer.from_seed(ORIGIN, Algorithm.ED25519, b"\x09" * 32)
+WITNESS = NoteSigner.from_seed(NAME, Algorithm.ED25519_COSIGNATURE, b"\x03" * 32)
+LATTICE = NoteSigner.from_seed(NAME, Algorithm.MLDSA44_COSIGNATURE, b"\x04" * 32)
+STRANGER = NoteSigner.from_seed(ORIGIN, Algorithm.ED25519, b"\x09" * 32)
 SHARED_LEAVES = 5  # of a log and its fork
 LEAVES = 40
 PATIENCE_S = 60  # until a test is given up as hanging
@@ -40,7 +40,7 @@ class GrowingLog:
 
     def __init__(self, origin: str = ORIGIN, *, seed: int = 1, forked: bool = False) -> None:
         self.origin = origin
-        self.signer = Signer.from_seed(origin, Algorithm.ED25519, bytes([seed]) * 32)
+        self.signer = NoteSigner.from_seed(origin, Algorithm.ED25519, bytes([seed]) * 32)
         self._nodes: dict[Node, bytes] = {}
         words = [b"%d" % number for number in range(LEAVES)]
         if forked:
@@ -57,14 +57,14 @@ class GrowingLog:
     def checkpoint(self, size: int) -> Checkpoint:
         return Checkpoint(self.origin, size, root(size, self._read))
 
-    def note(self, size: int, *signers: Signer) -> bytes:
+    def note(self, size: int, *signers: NoteSigner) -> bytes:
         text = self.checkpoint(size).text()
         return Note(text, tuple(sign_text(text, signer) for signer in signers or (self.signer,))).encode()
 
     def proof(self, old: int, size: int) -> tuple[bytes, ...]:
         return tuple(consistency_proof(old_size=old, new_size=size, read=self._read))
 
-    def request(self, old: int, size: int, *signers: Signer) -> bytes:
+    def request(self, old: int, size: int, *signers: NoteSigner) -> bytes:
         proof = self.proof(old, size) if old <= size else ()
         return AddCheckpoint(old, proof, self.note(size, *signers)).encode()
 
@@ -73,7 +73,7 @@ class GrowingLog:
         assert isinstance(read, Submission)
         return read
 
-    def entry(self, qpd: int = 1_000_000, signer: Signer | None = None) -> str:
+    def entry(self, qpd: int = 1_000_000, signer: NoteSigner | None = None) -> str:
         key = (signer or self.signer).key
         origin = "" if key.name == self.origin else f"origin {self.origin}\n"
         return f"vkey {key}\n{origin}qpd {qpd}\ncontact nobody (at) {self.origin}\n"

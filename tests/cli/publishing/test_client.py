@@ -14,7 +14,7 @@ from witness_world import GrowingLog
 
 from sealbook.cli.publishing.client import SERVED_BYTES_MAX, Asked, Heard, Transport, converse
 from sealbook.merkle.cosignature import cosign
-from sealbook.merkle.keys import Algorithm, SignatureLine, Signer
+from sealbook.merkle.keys import Algorithm, NoteSigner, SignatureLine
 from sealbook.merkle.note import Note, lines_text, sign_text
 from sealbook.merkle.witness import Answer
 from sealbook.merkle.witness_client import (
@@ -28,7 +28,7 @@ from sealbook.merkle.witness_client import (
 )
 
 SIZE = 12
-FOREIGN = Signer.from_seed("w1", Algorithm.ED25519_COSIGNATURE, b"\x77" * 32)  # the same name, another key
+FOREIGN = NoteSigner.from_seed("w1", Algorithm.ED25519_COSIGNATURE, b"\x77" * 32)  # the same name, another key
 
 
 def asked(log: GrowingLog, size: int = SIZE) -> Asked:
@@ -207,11 +207,11 @@ def test_any_other_answer_is_try_later(log: GrowingLog, w1: Witness, status: int
     assert (heard.outcome.status, len(w1.requests)) == (status, 1)
 
 
-def line(log: GrowingLog, signer: Signer, *, size: int = SIZE, at: int = NOW) -> bytes:
+def line(log: GrowingLog, signer: NoteSigner, *, size: int = SIZE, at: int = NOW) -> bytes:
     return lines_text([cosign(log.checkpoint(size).text(), at, signer)]).encode()
 
 
-def bad_answers(log: GrowingLog, signer: Signer) -> dict[str, bytes]:
+def bad_answers(log: GrowingLog, signer: NoteSigner) -> dict[str, bytes]:
     good = line(log, signer)
     return {
         "empty": b"",

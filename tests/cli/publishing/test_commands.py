@@ -34,7 +34,7 @@ from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.keys.ring import Keyring
 from sealbook.merkle.entry import LeafEntry, adopted_leaf
-from sealbook.merkle.keys import Algorithm, Signer, VerifierKey
+from sealbook.merkle.keys import Algorithm, NoteSigner, VerifierKey
 from sealbook.merkle.note import Note, open_checkpoint
 from sealbook.merkle.policy import Policy
 
@@ -109,7 +109,7 @@ class Running:
     """A witness of ours that is served."""
 
     name: str
-    signer: Signer
+    signer: NoteSigner
     url: str
 
     @property
@@ -129,7 +129,7 @@ def start(place: Place, tmp_path: Path) -> Iterator[Start]:
         stack.callback(structlog.reset_defaults)
 
         def run(name: str) -> Running:
-            signer = Signer.from_seed(name, Algorithm.ED25519_COSIGNATURE, name.encode().ljust(32, b"\0"))
+            signer = NoteSigner.from_seed(name, Algorithm.ED25519_COSIGNATURE, name.encode().ljust(32, b"\0"))
             logs = tmp_path / f"{name}.logs"
             listed = [f"vkey {key}\nqpd 1000000\ncontact nobody\n" for key in sorted(place.log_keys(), key=str)]
             logs.write_text("logs/v0\n" + "".join(listed))
@@ -140,7 +140,7 @@ def start(place: Place, tmp_path: Path) -> Iterator[Start]:
         yield run
 
 
-DEAD = Signer.from_seed("dead", Algorithm.ED25519_COSIGNATURE, b"\x55" * 32)
+DEAD = NoteSigner.from_seed("dead", Algorithm.ED25519_COSIGNATURE, b"\x55" * 32)
 
 
 def add_dead(place: Place, *more: str) -> None:
@@ -598,7 +598,7 @@ def test_what_is_wrong_on_the_command_line_is_exit_code_2_and_no_files_text_is_p
 ) -> None:
     file = place.folder / "secret"
     file.write_text(SECRET)
-    key = str(Signer.from_seed("w1", Algorithm.ED25519_COSIGNATURE, b"\1" * 32).key)
+    key = str(NoteSigner.from_seed("w1", Algorithm.ED25519_COSIGNATURE, b"\1" * 32).key)
     names = {"FILE": file, "MISSING": place.folder / "missing", "KEY": key, "STATE": place.folder / "x.db"}
     result = place.run("--tenant", "default", *(str(names.get(word, word)) for word in words))
     assert result.exit_code == 2, result.output
@@ -613,7 +613,7 @@ def test_a_folder_of_keys_that_is_not_there_does_not_come_into_being_by_publishi
 
 
 def test_a_name_that_the_policy_has_is_told_as_such(place: Place) -> None:
-    key, other = (str(Signer.from_seed("w", Algorithm.ED25519_COSIGNATURE, bytes([n]) * 32).key) for n in (1, 2))
+    key, other = (str(NoteSigner.from_seed("w", Algorithm.ED25519_COSIGNATURE, bytes([n]) * 32).key) for n in (1, 2))
     place.ok("witness", "add", "w1", key, "http://w1")
     result = place.run("witness", "add", "w1", other, "http://w2")
     assert result.exit_code == 5

@@ -11,11 +11,11 @@ from witness_world import LATTICE, NAME, ORIGIN, WITNESS, GrowingLog
 
 from sealbook.cli.witnessing.loglist import QPD_MAX, LogFile, LogListRefused, combine, parse, parse_initial
 from sealbook.merkle.errors import Malformed
-from sealbook.merkle.keys import Algorithm, Signer
+from sealbook.merkle.keys import Algorithm, NoteSigner
 
-KEY = Signer.from_seed(ORIGIN, Algorithm.ED25519, b"\x01" * 32).key
-NEXT = Signer.from_seed(ORIGIN, Algorithm.ED25519, b"\x02" * 32).key
-ELSEWHERE = Signer.from_seed("key.example", Algorithm.ED25519, b"\x05" * 32).key
+KEY = NoteSigner.from_seed(ORIGIN, Algorithm.ED25519, b"\x01" * 32).key
+NEXT = NoteSigner.from_seed(ORIGIN, Algorithm.ED25519, b"\x02" * 32).key
+ELSEWHERE = NoteSigner.from_seed("key.example", Algorithm.ED25519, b"\x05" * 32).key
 ENTRY = f"vkey {KEY}\nqpd 24\ncontact sysadmin (at) example.com\n"
 
 
@@ -100,13 +100,13 @@ def test_a_key_twice_for_one_origin_is_refused() -> None:
 
 def test_a_log_under_the_witness_s_own_name_is_refused() -> None:
     for entry in (f"origin {NAME}\n", ""):
-        key = ELSEWHERE if entry else Signer.from_seed(NAME, Algorithm.ED25519, b"\x07" * 32).key
+        key = ELSEWHERE if entry else NoteSigner.from_seed(NAME, Algorithm.ED25519, b"\x07" * 32).key
         with pytest.raises(LogListRefused, match="own name"):
             combine(parse(listed(f"vkey {key}\n{entry}qpd 1\ncontact x\n")), [WITNESS])
 
 
 def test_a_log_with_the_witness_s_own_key_is_refused() -> None:
-    same = Signer.from_seed(ORIGIN, Algorithm.ED25519, b"\x03" * 32).key
+    same = NoteSigner.from_seed(ORIGIN, Algorithm.ED25519, b"\x03" * 32).key
     assert same.public_key == WITNESS.key.public_key
     with pytest.raises(LogListRefused, match="own key"):
         combine(parse(listed(f"vkey {same}\nqpd 1\ncontact x\n")), [WITNESS])

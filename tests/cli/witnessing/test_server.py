@@ -20,7 +20,7 @@ from sealbook.journal.errors import Busy, EngineFailed, StoreFull
 from sealbook.journal.testing import ManualClock
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.hashing import EMPTY_ROOT
-from sealbook.merkle.keys import Algorithm, SignatureLine, Signer
+from sealbook.merkle.keys import Algorithm, NoteSigner, SignatureLine
 from sealbook.merkle.note import Note, open_checkpoint, parse_lines, sign_text, verify_line
 from sealbook.merkle.witness import REQUEST_BYTES_MAX, AddCheckpoint, origin_key
 from sealbook.merkle.witness_client import Cosigned, Stale, read_answer
@@ -269,7 +269,7 @@ def test_a_signature_that_is_not_the_log_s_is_403(at_nine: Running, log: Growing
     good = sign_text(text, log.signer)
     other_text = sign_text(log.checkpoint(13).text(), log.signer)
     corrupt = SignatureLine(ORIGIN, log.signer.key.key_id, bytes([good.signature[0] ^ 1]) + good.signature[1:])
-    renamed = Signer.from_seed("example.com/other", Algorithm.ED25519, b"\x01" * 32)
+    renamed = NoteSigner.from_seed("example.com/other", Algorithm.ED25519, b"\x01" * 32)
     cases = {
         "of another key ID": [sign_text(text, STRANGER)],
         "of another name": [sign_text(text, renamed)],
@@ -483,7 +483,7 @@ def test_a_list_that_is_refused_leaves_the_one_before_in_force(serve: Serve, log
 
 
 def test_during_a_rotation_either_key_of_the_log_will_do(serve: Serve, log: GrowingLog) -> None:
-    next_key = Signer.from_seed(ORIGIN, Algorithm.ED25519, b"\x22" * 32)
+    next_key = NoteSigner.from_seed(ORIGIN, Algorithm.ED25519, b"\x22" * 32)
     witness = serve(listed=log.entry())
     assert witness.post(log.request(0, 3)).status == 200
     assert witness.post(log.request(3, 4, next_key)).status == 403

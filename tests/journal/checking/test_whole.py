@@ -38,7 +38,7 @@ from sealbook.journal.schema.tables import CheckpointRow, CheckpointState, Lease
 from sealbook.journal.testing import record_rows
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.entry import LeafType
-from sealbook.merkle.keys import Algorithm, Signer
+from sealbook.merkle.keys import Algorithm, NoteSigner
 from sealbook.merkle.note import Note, sign_text
 from sealbook.merkle.tree import Node
 
@@ -328,7 +328,7 @@ def test_a_log_that_was_rewritten_after_it_was_signed_is_found(store: Journal) -
     beta = store.tenant("beta")
     signed = Checkpoint(beta.origin, beta.checkpoint().size, bytes(32))
     place = (tables.CHECKPOINTS, tables.number_key("beta", signed.size))
-    signer = Signer.from_seed(beta.origin, Algorithm.ED25519, bytes(32))
+    signer = NoteSigner.from_seed(beta.origin, Algorithm.ED25519, bytes(32))
     note = Note(signed.text(), (sign_text(signed.text(), signer),))
     with changed(engine_of(store), {place: CheckpointRow(CheckpointState.PUBLISHED, note.encode()).encode(place)}):
         assert names(store.check(), place)

@@ -28,7 +28,7 @@ from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.cosignature import cosign, verify_cosignature
 from sealbook.merkle.errors import Malformed
 from sealbook.merkle.hashing import EMPTY_ROOT
-from sealbook.merkle.keys import Algorithm, Signer, private_key_text
+from sealbook.merkle.keys import Algorithm, NoteSigner, private_key_text
 from sealbook.merkle.note import Note, open_note
 
 SEED = 20261129
@@ -650,7 +650,7 @@ def test_a_private_key_line_of_the_go_tools_is_taken(ring: Keyring) -> None:
         (Purpose.WITNESS, "m.example", MLDSA),
     ]:
         seed = sha256(seed).digest()
-        verifier = Signer.from_seed(name, algorithm, seed).key
+        verifier = NoteSigner.from_seed(name, algorithm, seed).key
         line = private_key_text(verifier, seed)
         wrong = Purpose.WITNESS if purpose is Purpose.LOG else Purpose.LOG
         for bad in (line[:-4], line.replace(name, "else.example"), line + "x"):

@@ -14,10 +14,10 @@ from sealbook.journal.schema.tables import CheckpointState
 from sealbook.journal.testing import ManualClock, tamper
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.cosignature import cosign
-from sealbook.merkle.keys import Algorithm, SignatureLine, Signer
+from sealbook.merkle.keys import Algorithm, NoteSigner, SignatureLine
 from sealbook.merkle.note import Note, sign_text
 
-WITNESS = Signer.from_seed("w.example.com", Algorithm.ED25519_COSIGNATURE, bytes(range(32)))
+WITNESS = NoteSigner.from_seed("w.example.com", Algorithm.ED25519_COSIGNATURE, bytes(range(32)))
 
 
 class Signs:
@@ -30,7 +30,7 @@ class Signs:
     def __call__(self, checkpoint: Checkpoint, consistent: Consistent) -> Sequence[SignatureLine]:
         assert all(consistent(earlier) for earlier in self.asked if 0 < earlier.size < checkpoint.size)
         self.asked.append(checkpoint)
-        return [sign_text(checkpoint.text(), Signer.from_seed(checkpoint.origin, Algorithm.ED25519, self.seed))]
+        return [sign_text(checkpoint.text(), NoteSigner.from_seed(checkpoint.origin, Algorithm.ED25519, self.seed))]
 
 
 def grow(tenant: Tenant, run: str) -> None:
