@@ -19,7 +19,8 @@ from sealbook.journal import Record
 from sealbook.journal import requests as ask
 from sealbook.journal.deciding.requests import Prepared
 from sealbook.journal.engine.clock import system_clock
-from sealbook.journal.records.record import GENESIS, chain_hash, encode_body
+from sealbook.journal.records.body import encode_body
+from sealbook.journal.records.chain import GENESIS, chain_hash
 
 TABLES = (
     *("records", "arrivals", "counters", "heads", "leases", "effects", "effect_counts", "admissions"),

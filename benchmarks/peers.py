@@ -33,7 +33,8 @@ from sealbook.journal.engine.port import (
     Work,
     Writes,
 )
-from sealbook.journal.records.record import GENESIS, chain_hash, encode_body
+from sealbook.journal.records.body import encode_body
+from sealbook.journal.records.chain import GENESIS, chain_hash
 from sealbook.journal.schema import tables
 
 ROW_BYTES = 400

@@ -12,7 +12,8 @@ from benchmarks.table import Row
 from benchmarks.workload import TENANT
 from sealbook.indexes.packing import text, u64
 from sealbook.journal import IdentityUpcaster, Journal, Level
-from sealbook.journal.records.record import decode_record, decode_row
+from sealbook.journal.records.record import decode_record
+from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import tables
 
 PAGE_RECORDS = 1_000

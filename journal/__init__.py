@@ -76,16 +76,16 @@ from sealbook.journal.reading.listings import Effect as Effect
 from sealbook.journal.reading.listings import Page as Page
 from sealbook.journal.reading.listings import Waiting as Waiting
 from sealbook.journal.records import entries
+from sealbook.journal.records.chain import Head as Head
 from sealbook.journal.records.entries import EffectKey as EffectKey
 from sealbook.journal.records.entries import Entry as Entry
-from sealbook.journal.records.record import Ed25519Signer as Ed25519Signer
-from sealbook.journal.records.record import Head as Head
-from sealbook.journal.records.record import IdentityUpcaster as IdentityUpcaster
 from sealbook.journal.records.record import Record as Record
-from sealbook.journal.records.record import Signer as Signer
-from sealbook.journal.records.record import Upcaster as Upcaster
+from sealbook.journal.records.signatures import Ed25519Signer as Ed25519Signer
+from sealbook.journal.records.signatures import Signer as Signer
 from sealbook.journal.records.trust import Outside as Outside
 from sealbook.journal.records.trust import Trust as Trust
+from sealbook.journal.records.versions import IdentityUpcaster as IdentityUpcaster
+from sealbook.journal.records.versions import Upcaster as Upcaster
 from sealbook.journal.running.admitting import Fresh as Fresh
 from sealbook.journal.running.admitting import InFlight as InFlight
 from sealbook.journal.running.admitting import Replayed as Replayed

@@ -37,19 +37,12 @@ from sealbook.journal.errors import (
     UnknownVersion,
 )
 from sealbook.journal.records import entries
+from sealbook.journal.records.body import BODY_BYTES_MAX
+from sealbook.journal.records.chain import GENESIS, Head, chain_hash
 from sealbook.journal.records.entries import EffectKey, Entry
-from sealbook.journal.records.record import (
-    BODY_BYTES_MAX,
-    GENESIS,
-    Ed25519Signer,
-    Head,
-    Record,
-    chain_hash,
-    decode_row,
-    encode_row,
-    says_it_is,
-    verify_signature,
-)
+from sealbook.journal.records.record import Record, says_it_is
+from sealbook.journal.records.row import decode_row, encode_row
+from sealbook.journal.records.signatures import Ed25519Signer, verify_signature
 from sealbook.journal.schema import tables
 from sealbook.journal.store.verbs import Journal, Tenant
 from sealbook.merkle.verify import verify_consistency, verify_inclusion

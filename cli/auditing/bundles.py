@@ -14,7 +14,7 @@ from sealbook.journal.bundle.records import Believed
 from sealbook.journal.bundle.scratch import Scratch
 from sealbook.journal.bundle.verdict import Claim, Verdict
 from sealbook.journal.records import instants
-from sealbook.journal.records.record import signer_id
+from sealbook.journal.records.signatures import signer_id
 from sealbook.journal.records.trust import Outside
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.errors import Malformed

@@ -20,7 +20,7 @@ from sealbook.journal import Fenced, Journal, Record, entries
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.lmdb import LmdbEngine
 from sealbook.journal.engine.port import Applied, Moment, Snapshot, Writes
-from sealbook.journal.records.record import run_tag
+from sealbook.journal.records.chain import run_tag
 from sealbook.journal.schema import tables
 from sealbook.merkle.entry import LeafEntry, LeafType
 from sealbook.merkle.verify import verify_inclusion

@@ -14,8 +14,9 @@ from sealbook.cli.importing.history import SUFFIX_HEX, UNNAMED_PREFIX, History, 
 from sealbook.journal import requests
 from sealbook.journal.errors import InvalidInput, InvalidName, Refused
 from sealbook.journal.records.cbor import encode_map
+from sealbook.journal.records.chain import GENESIS, Head
 from sealbook.journal.records.entries import Entry
-from sealbook.journal.records.record import GENESIS, Head, Record
+from sealbook.journal.records.record import Record
 from sealbook.journal.store.verbs import Journal, Tenant
 
 LEASE_TTL_S = 60  # each lease ends within the group that takes it; no other process ever sees one live

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sealbook.journal.records.record import tenant_tag
+from sealbook.journal.records.chain import tenant_tag
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.errors import VerificationError
 from sealbook.merkle.proof_file import ProofFile

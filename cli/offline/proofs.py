@@ -31,7 +31,10 @@ from sealbook.cli.screen.words import counted
 from sealbook.indexes.standing import seals
 from sealbook.journal.errors import Corrupt, UnknownVersion
 from sealbook.journal.records.cbor import decode as decode_cbor
-from sealbook.journal.records.record import GENESIS, IdentityUpcaster, Record, Row, chain_hash, decode_record, run_tag
+from sealbook.journal.records.chain import GENESIS, chain_hash, run_tag
+from sealbook.journal.records.record import Record, decode_record
+from sealbook.journal.records.row import Row
+from sealbook.journal.records.versions import IdentityUpcaster
 from sealbook.merkle.anchor_batch import INNER_PREFIX, InnerProof
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.encoding import parse_decimal

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 from sealbook.journal.errors import UnknownVersion
-from sealbook.journal.records.record import BODY_BYTES_MAX, Row
+from sealbook.journal.records.body import BODY_BYTES_MAX
+from sealbook.journal.records.row import Row
 from sealbook.merkle.encoding import parse_base64
 from sealbook.merkle.errors import Malformed
 

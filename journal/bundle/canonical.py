@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Container, Iterator
 
+from sealbook.journal.records.body import MEMBERS
 from sealbook.journal.records.cbor import DEPTH_MAX
-from sealbook.journal.records.record import MEMBERS
 
 Span = tuple[int, int]  # (start, end) of a value's bytes
 Key = tuple[int, bytes]  # (length, key): the order of a map

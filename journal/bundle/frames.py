@@ -31,7 +31,8 @@ from sealbook.journal.bundle.faults import CONTENT, Damaged, Fault
 from sealbook.journal.errors import Corrupt, Refused
 from sealbook.journal.records import cbor
 from sealbook.journal.records import names as ids
-from sealbook.journal.records.record import BODY_BYTES_MAX, LINEAGE_BYTES, Row, decode_row
+from sealbook.journal.records.body import BODY_BYTES_MAX, LINEAGE_BYTES
+from sealbook.journal.records.row import Row, decode_row
 from sealbook.merkle.anchor_batch import INNER_HASHES_MAX, INNER_PREFIX
 from sealbook.merkle.entry import LEAF_ENTRY_BYTES, LeafEntry
 from sealbook.merkle.errors import Malformed

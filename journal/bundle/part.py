@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sealbook.journal.bundle.frames import Counts, TenantPart
 from sealbook.journal.bundle.scratch import Scratch
-from sealbook.journal.records.record import GENESIS
+from sealbook.journal.records.chain import GENESIS
 from sealbook.journal.records.trust import Outside
 from sealbook.merkle.monitor import Growth
 

@@ -38,16 +38,11 @@ from sealbook.journal.bundle.part import ASKED, FINAL, SEALED, UNSURE, Entries, 
 from sealbook.journal.bundle.records import Believed, believe, place_said
 from sealbook.journal.bundle.scratch import Scratch
 from sealbook.journal.errors import Corrupt
+from sealbook.journal.records.chain import run_tag
 from sealbook.journal.records.names import OPERATOR_RUN, RESTORATION
-from sealbook.journal.records.record import (
-    ED25519,
-    IdentityUpcaster,
-    Upcaster,
-    run_tag,
-    signer_id,
-    verify_signature,
-)
+from sealbook.journal.records.signatures import ED25519, signer_id, verify_signature
 from sealbook.journal.records.trust import Outside
+from sealbook.journal.records.versions import IdentityUpcaster, Upcaster
 from sealbook.merkle.anchor_batch import InnerProof
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.entry import LeafEntry, LeafType

@@ -15,16 +15,11 @@ from sealbook.indexes.standing import seals
 from sealbook.journal.bundle import canonical
 from sealbook.journal.errors import Corrupt, InvalidName, Refused, UnknownVersion
 from sealbook.journal.records import names
-from sealbook.journal.records.record import (
-    BODY_BYTES_MAX,
-    LINEAGE_BYTES,
-    SALT_BYTES,
-    Record,
-    Row,
-    Upcaster,
-    chain_hash,
-    decode_record,
-)
+from sealbook.journal.records.body import BODY_BYTES_MAX, LINEAGE_BYTES, SALT_BYTES
+from sealbook.journal.records.chain import chain_hash
+from sealbook.journal.records.record import Record, decode_record
+from sealbook.journal.records.row import Row
+from sealbook.journal.records.versions import Upcaster
 from sealbook.merkle.note import NOTE_BYTES_MAX
 
 BUILT_BYTES_MAX = 65_536  # a body up to here is simply decoded: it becomes less than 16 MiB of values

@@ -19,7 +19,8 @@ from sealbook.journal.deciding.log import adoption
 from sealbook.journal.engine.port import Place, Row, Snapshot
 from sealbook.journal.errors import Corrupt, Refused
 from sealbook.journal.records.names import OPERATOR_RUN, check_own_run
-from sealbook.journal.records.record import Record, says_it_is, signed_message
+from sealbook.journal.records.record import Record, says_it_is
+from sealbook.journal.records.signatures import signed_message
 from sealbook.journal.records.trust import NOTHING_BROUGHT, Trust
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.lookup import arrivals_of, record_place

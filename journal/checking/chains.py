@@ -15,8 +15,11 @@ from sealbook.journal.deciding.admission import check_open, check_place, move_ef
 from sealbook.journal.deciding.requests import EFFECT_KINDS, Prepared, read_members
 from sealbook.journal.engine.port import Place
 from sealbook.journal.errors import Corrupt, InvalidInput, Refused, UnknownVersion
+from sealbook.journal.records.body import LINEAGE_BYTES
+from sealbook.journal.records.chain import GENESIS, run_tag
 from sealbook.journal.records.names import OPERATOR_RUN, RESTORATION
-from sealbook.journal.records.record import GENESIS, LINEAGE_BYTES, Record, decode_record, decode_row, run_tag
+from sealbook.journal.records.record import Record, decode_record
+from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.lookup import BLOCK_BYTES, block_of, block_place
 from sealbook.journal.schema.tables import EffectRow

@@ -14,7 +14,8 @@ from sealbook.journal.checking.levels import Level
 from sealbook.journal.engine.port import Snapshot
 from sealbook.journal.errors import Corrupt, Refused
 from sealbook.journal.records import names
-from sealbook.journal.records.record import decode_row, says_it_is
+from sealbook.journal.records.record import says_it_is
+from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.lookup import record_place
 from sealbook.journal.schema.standings import read_standing

@@ -6,7 +6,8 @@ from sealbook.indexes.standing import Standing
 from sealbook.journal.checking.audit import PAGE_ROWS, Audit
 from sealbook.journal.errors import Corrupt, Refused, UnknownVersion
 from sealbook.journal.records.names import OPERATOR_RUN
-from sealbook.journal.records.record import decode_record, decode_row
+from sealbook.journal.records.record import decode_record
+from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.standings import read_standing
 from sealbook.journal.schema.tables import check_names

@@ -16,7 +16,9 @@ from sealbook.journal.checking.audit import Audit
 from sealbook.journal.engine.port import Row
 from sealbook.journal.errors import Corrupt, Refused, UnknownVersion
 from sealbook.journal.records import names as ids
-from sealbook.journal.records.record import chain_hash, decode_record, decode_row, names, says_it_is
+from sealbook.journal.records.chain import chain_hash
+from sealbook.journal.records.record import decode_record, names, says_it_is
+from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.lookup import BLOCK_BYTES, block_place, record_place
 from sealbook.journal.schema.standings import read_standing

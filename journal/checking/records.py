@@ -21,7 +21,9 @@ from sealbook.journal.checking.chains import JOURNAL_MEMBER
 from sealbook.journal.checking.findings import FINDINGS_MAX, Finding
 from sealbook.journal.checking.levels import Level
 from sealbook.journal.errors import Corrupt, Refused, UnknownVersion
-from sealbook.journal.records.record import GENESIS, Record, decode_record, decode_row, says_it_is
+from sealbook.journal.records.chain import GENESIS
+from sealbook.journal.records.record import Record, decode_record, says_it_is
+from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.lookup import record_place
 from sealbook.journal.schema.tables import check_names

@@ -14,8 +14,8 @@ from sealbook.journal.checking.audit import Audit
 from sealbook.journal.deciding.log import leaves as seals
 from sealbook.journal.engine.port import Place
 from sealbook.journal.errors import Corrupt
+from sealbook.journal.records.chain import tenant_tag
 from sealbook.journal.records.names import OPERATOR_RUN, STORE_LOG
-from sealbook.journal.records.record import tenant_tag
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.tables import TenantRow
 from sealbook.merkle import tree

@@ -41,7 +41,7 @@ from sealbook.journal.engine.port import Snapshot
 from sealbook.journal.errors import Busy, Corrupt, InvalidInput, NotFound
 from sealbook.journal.operating.usage import count
 from sealbook.journal.records.names import STORE_LOG
-from sealbook.journal.records.record import decode_row
+from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import lookup, tables
 from sealbook.journal.schema.identity import parse_identity
 from sealbook.journal.schema.tables import StoreRow, TenantRow

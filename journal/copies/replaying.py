@@ -33,12 +33,10 @@ from sealbook.journal.deciding.requests import EFFECT_KINDS, KeepCheckpoint, Pre
 from sealbook.journal.engine.port import Moment, Snapshot, Writes
 from sealbook.journal.errors import Corrupt, InvalidInput, Refused
 from sealbook.journal.records import names
+from sealbook.journal.records.chain import run_tag
 from sealbook.journal.records.names import OPERATOR_RUN, RESTORATION
-from sealbook.journal.records.record import (
-    Record,
-    encode_row,
-    run_tag,
-)
+from sealbook.journal.records.record import Record
+from sealbook.journal.records.row import encode_row
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.lookup import block_of, block_place, record_place
 from sealbook.journal.schema.setting import Setting

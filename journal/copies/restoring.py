@@ -38,13 +38,10 @@ from sealbook.journal.deciding.acts import ACTS, Restoration
 from sealbook.journal.engine.port import Applied, Clock, Engine, Moment, Snapshot, Writes
 from sealbook.journal.errors import Busy, CommitUnknown, EngineFailed, InvalidInput, UnknownVersion
 from sealbook.journal.records import names as ids
+from sealbook.journal.records.body import SALT_BYTES
 from sealbook.journal.records.names import EPOCH_MAX, OPERATOR_RUN, RESTORATION
-from sealbook.journal.records.record import (
-    SALT_BYTES,
-    IdentityUpcaster,
-    Upcaster,
-)
-from sealbook.journal.records.record import Signer
+from sealbook.journal.records.signatures import Signer
+from sealbook.journal.records.versions import IdentityUpcaster, Upcaster
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.identity import Identity
 from sealbook.journal.schema.setting import Setting

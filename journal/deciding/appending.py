@@ -14,20 +14,11 @@ from sealbook.journal.deciding.log.leaves import add_leaf
 from sealbook.journal.deciding.requests import EFFECT_KINDS, Prepared
 from sealbook.journal.deciding.sealing import seal_concluded
 from sealbook.journal.errors import Conflict, Corrupt, DuplicateAdmission, InvalidInput, NotConcluded
-from sealbook.journal.records.record import (
-    ED25519,
-    GENESIS,
-    SIGNATURE_BYTES,
-    Head,
-    Record,
-    Row,
-    chain_hash,
-    encode_body,
-    encode_row,
-    read_record,
-    run_tag,
-    signed_message,
-)
+from sealbook.journal.records.body import encode_body
+from sealbook.journal.records.chain import GENESIS, Head, chain_hash, run_tag
+from sealbook.journal.records.record import Record, read_record
+from sealbook.journal.records.row import Row, encode_row
+from sealbook.journal.records.signatures import ED25519, SIGNATURE_BYTES, signed_message
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.lookup import arrivals_of, block_of, block_place, record_place
 from sealbook.journal.schema.tables import EffectRow, TenantRow

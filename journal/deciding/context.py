@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sealbook.journal.deciding import leases
 from sealbook.journal.deciding.overlay import Overlay
 from sealbook.journal.engine.port import Moment
-from sealbook.journal.records.record import signer_id
+from sealbook.journal.records.signatures import signer_id
 from sealbook.journal.schema.setting import Setting
 
 

@@ -14,7 +14,9 @@ from sealbook.indexes.standing import Standing, pack
 from sealbook.journal.deciding.recent import NOTHING_KNOWN, Known
 from sealbook.journal.engine.port import Place, Row, Snapshot, Writes
 from sealbook.journal.errors import Corrupt
-from sealbook.journal.records.record import chain_hash, decode_row, names
+from sealbook.journal.records.chain import chain_hash
+from sealbook.journal.records.record import names
+from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.lookup import record_place
 from sealbook.journal.schema.standings import read_standing

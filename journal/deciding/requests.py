@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from sealbook.indexes.standing import EffectStatus, Facts
 from sealbook.journal.errors import InvalidEntry, InvalidInput, InvalidName, TooLarge, shown
 from sealbook.journal.records import cbor, instants, names
+from sealbook.journal.records.body import BODY_BYTES_MAX, SALT_BYTES
+from sealbook.journal.records.chain import GENESIS, Head
 from sealbook.journal.records.entries import DISPOSITIONS, EFFECT_KEY_BYTES, RECOVERIES, Entry
-from sealbook.journal.records.record import BODY_BYTES_MAX, GENESIS, SALT_BYTES, Head
 from sealbook.journal.schema.tables import CheckpointState
 from sealbook.merkle.checkpoint import Checkpoint
 

@@ -15,7 +15,7 @@ from sealbook.journal.bundle.reader import Bundle, Value
 from sealbook.journal.deciding.log import leaves
 from sealbook.journal.exporting.parts import Differs, Out, Part, SelectedPart, WholePart
 from sealbook.journal.exporting.question import Bound, Plan
-from sealbook.journal.records.record import decode_row
+from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import lookup, tables
 from sealbook.journal.schema.tables import TenantRow
 from sealbook.merkle import tree

@@ -23,7 +23,8 @@ from sealbook.journal.exporting.begun import Begun
 from sealbook.journal.exporting.parts import Out, Progress, kept_note
 from sealbook.journal.exporting.question import Bound, Plan, Question, offered
 from sealbook.journal.records import names as ids
-from sealbook.journal.records.record import decode_row, signer_id
+from sealbook.journal.records.row import decode_row
+from sealbook.journal.records.signatures import signer_id
 from sealbook.journal.schema import lookup, tables
 from sealbook.journal.schema.tables import TenantRow
 from sealbook.merkle import tree

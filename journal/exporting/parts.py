@@ -25,7 +25,8 @@ from sealbook.journal.deciding.log import anchors, leaves
 from sealbook.journal.engine.port import Row
 from sealbook.journal.errors import Corrupt, NotFound, Refused
 from sealbook.journal.exporting.question import Bound, Question
-from sealbook.journal.records.record import decode_row, encode_row, run_tag
+from sealbook.journal.records.chain import run_tag
+from sealbook.journal.records.row import decode_row, encode_row
 from sealbook.journal.schema import lookup, tables
 from sealbook.journal.schema.standings import known_standing
 from sealbook.journal.schema.tables import CheckpointRow

@@ -35,7 +35,7 @@ from blake3 import blake3
 
 from sealbook.journal.errors import Corrupt, Refused, UnknownVersion, shown
 from sealbook.journal.records import instants
-from sealbook.journal.records.record import signer_id
+from sealbook.journal.records.signatures import signer_id
 from sealbook.merkle.errors import VerificationError
 from sealbook.merkle.keys import Algorithm, VerifierKey
 

@@ -28,7 +28,7 @@ from sealbook.journal.errors import Corrupt, InvalidInput, NotFound
 from sealbook.journal.keys import pkcs8, private_files, public_halves
 from sealbook.journal.keys.private_files import PathRefused
 from sealbook.journal.keys.public_halves import ALGORITHMS, Key, KeyRefused, Purpose, State, WrongPassphrase
-from sealbook.journal.records import record
+from sealbook.journal.records.signatures import Signer
 from sealbook.journal.schema.origins import OriginsCoincide, check_origin
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.errors import Malformed
@@ -225,7 +225,7 @@ class Keyring:
 
     # --- signing ---------------------------------------------------------------------------------------------------
 
-    def record_signer(self, name: str, *, passphrase: bytes | None = None) -> record.Signer:
+    def record_signer(self, name: str, *, passphrase: bytes | None = None) -> Signer:
         """What signs records under this name: for `Journal.open(signer=…)`."""
         (key,) = self.signing(Purpose.RECORD, name)
         signer = self._signer(key, passphrase)

@@ -19,7 +19,8 @@ from sealbook.journal.engine.port import Snapshot
 from sealbook.journal.errors import Corrupt
 from sealbook.journal.reading import cursors, listings
 from sealbook.journal.reading.listings import Part
-from sealbook.journal.records.record import Record, Upcaster
+from sealbook.journal.records.record import Record
+from sealbook.journal.records.versions import Upcaster
 from sealbook.journal.threads.wakeups import Bell, Pulse
 
 PAGE_RECORDS: Final = 100  # few enough to be read within a task of an event loop (decision 18)

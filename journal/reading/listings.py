@@ -17,8 +17,10 @@ from sealbook.indexes.standing import Standing
 from sealbook.journal.deciding.leases import remaining_ms
 from sealbook.journal.engine.port import Moment, Place, Row, Snapshot
 from sealbook.journal.errors import Corrupt, InvalidCursor, InvalidName
+from sealbook.journal.records.chain import GENESIS, Head
 from sealbook.journal.records.names import check_run
-from sealbook.journal.records.record import GENESIS, Head, Record, Upcaster, read_record, says_it_is
+from sealbook.journal.records.record import Record, read_record, says_it_is
+from sealbook.journal.records.versions import Upcaster
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.lookup import arrivals_between, arrivals_of, record_place
 from sealbook.journal.schema.standings import read_standing, stored_standing, stored_standings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sealbook.journal.records.record import signer_id
+from sealbook.journal.records.signatures import signer_id
 from sealbook.merkle.checkpoint import Checkpoint
 
 

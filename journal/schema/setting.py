@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sealbook.journal.records.record import Signer, Upcaster
+from sealbook.journal.records.signatures import Signer
+from sealbook.journal.records.versions import Upcaster
 from sealbook.journal.schema.identity import Identity
 
 

@@ -45,7 +45,7 @@ from sealbook.journal.engine.port import Place
 from sealbook.journal.errors import Corrupt
 from sealbook.journal.records.entries import RECOVERIES, length_prefixed
 from sealbook.journal.records.names import check_run, check_tenant
-from sealbook.journal.records.record import ED25519, signer_id
+from sealbook.journal.records.signatures import ED25519, signer_id
 from sealbook.merkle.entry import LEAF_ENTRY_BYTES, LeafEntry
 from sealbook.merkle.errors import Malformed
 from sealbook.merkle.keys import Algorithm, VerifierKey

@@ -25,8 +25,9 @@ from sealbook.indexes.registry import rows as index_rows
 from sealbook.journal.engine.port import Moment, Place, Row, Snapshot, Work, Writes
 from sealbook.journal.errors import Busy, Corrupt, InvalidName, SealbookError
 from sealbook.journal.records import cbor
+from sealbook.journal.records.chain import chain_hash
 from sealbook.journal.records.names import check_case, check_run, check_tenant
-from sealbook.journal.records.record import chain_hash, decode_row
+from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.standings import read_standing
 from sealbook.journal.schema.tables import INDEX_VERSION, NO_REBUILD, StoreRow

@@ -47,10 +47,13 @@ from sealbook.journal.reading import cursors, listings
 from sealbook.journal.reading.following import Follower, Following, Source
 from sealbook.journal.reading.listings import Abandoned, Effect, Page, Part, Waiting
 from sealbook.journal.records import names as ids
+from sealbook.journal.records.chain import Head
 from sealbook.journal.records.entries import EFFECT_KEY_BYTES, Entry
 from sealbook.journal.records.names import LIMIT_DEFAULT
-from sealbook.journal.records.record import Head, IdentityUpcaster, Record, Signer, Upcaster, check_signer
+from sealbook.journal.records.record import Record
+from sealbook.journal.records.signatures import Signer, check_signer
 from sealbook.journal.records.trust import NOTHING_BROUGHT, Trust
+from sealbook.journal.records.versions import IdentityUpcaster, Upcaster
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.identity import check_store_row, new_identity, parse_identity
 from sealbook.journal.schema.origins import DEFAULT_TENANT, check_origin, check_store_origin, tenant_origin

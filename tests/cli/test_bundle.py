@@ -24,7 +24,7 @@ from published_log import log_signer, publish, witness_signer
 from sealbook.cli.main import cli
 from sealbook.journal import Journal, entries
 from sealbook.journal.bundle.container import ContainerWriter
-from sealbook.journal.records.record import Ed25519Signer
+from sealbook.journal.records.signatures import Ed25519Signer
 
 Run = Callable[..., Result]
 

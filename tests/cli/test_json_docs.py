@@ -29,7 +29,7 @@ from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.lmdb import LmdbEngine
 from sealbook.journal.engine.port import Writes
 from sealbook.journal.keys.ring import Keyring, Purpose
-from sealbook.journal.records.record import Ed25519Signer
+from sealbook.journal.records.signatures import Ed25519Signer
 from sealbook.journal.schema import tables
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.tenant_head import TenantHead

@@ -27,7 +27,9 @@ from sealbook.cli.offline.accepted import Accepted
 from sealbook.cli.offline.proofs import Chain
 from sealbook.cli.records import record_lines
 from sealbook.journal import Journal, UnknownVersion, entries
-from sealbook.journal.records.record import Ed25519Signer, Row, chain_hash
+from sealbook.journal.records.chain import chain_hash
+from sealbook.journal.records.row import Row
+from sealbook.journal.records.signatures import Ed25519Signer
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.entry import LeafEntry, LeafType
 from sealbook.merkle.errors import Malformed, VerificationError

@@ -16,7 +16,7 @@ from click.testing import Result
 
 from sealbook.cli.selecting.options import BYTES, FORMATS, JSON, ONE_LINE
 from sealbook.journal import Journal, Record, entries
-from sealbook.journal.records.record import chain_hash
+from sealbook.journal.records.chain import chain_hash
 
 Call = Callable[..., Result]
 

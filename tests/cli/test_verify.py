@@ -17,7 +17,7 @@ from store_files import change, flip
 from sealbook.cli.auditing.verdict import ANCHORED, MEANING
 from sealbook.journal import Ed25519Signer, Journal, entries
 from sealbook.journal.engine.port import Place
-from sealbook.journal.records.record import IdentityUpcaster
+from sealbook.journal.records.versions import IdentityUpcaster
 from sealbook.journal.schema import tables
 from sealbook.merkle.checkpoint import Checkpoint
 

@@ -46,7 +46,8 @@ from sealbook.journal import (
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Applied, Unknown, Work
 from sealbook.journal.records import names as ids
-from sealbook.journal.records.record import Row, chain_hash, encode_row
+from sealbook.journal.records.chain import chain_hash
+from sealbook.journal.records.row import Row, encode_row
 from sealbook.journal.schema import tables
 from sealbook.journal.testing import ManualClock, all_rows, delete_records, rows, tamper
 from sealbook.merkle.errors import VerificationError

@@ -21,7 +21,8 @@ from sealbook.journal.bundle.frames import ClaimedKey, Frame
 from sealbook.journal.bundle.reader import Bundle
 from sealbook.journal.errors import UnknownVersion, WrongFormat
 from sealbook.journal.exporting.bundle import Question, export
-from sealbook.journal.records.record import Row, chain_hash, decode_row, encode_row
+from sealbook.journal.records.chain import chain_hash
+from sealbook.journal.records.row import Row, decode_row, encode_row
 
 MADE_AT = 1_795_939_200_000
 CLAIMED = (  # keys of every sort; none of them has signed anything

@@ -12,16 +12,11 @@ from sealbook.journal import Journal, SealbookError, entries
 from sealbook.journal.deciding.requests import prepare_trusted
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Engine, Place, Writes
+from sealbook.journal.records.body import encode_body
+from sealbook.journal.records.chain import chain_hash
 from sealbook.journal.records.entries import EffectKey
-from sealbook.journal.records.record import (
-    Ed25519Signer,
-    Row,
-    Signer,
-    chain_hash,
-    decode_row,
-    encode_body,
-    encode_row,
-)
+from sealbook.journal.records.row import Row, decode_row, encode_row
+from sealbook.journal.records.signatures import Ed25519Signer, Signer
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.setting import Setting
 from sealbook.journal.store.logs import Log

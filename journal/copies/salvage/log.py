@@ -21,7 +21,8 @@ from sealbook.journal.bundle.reader import read_note
 from sealbook.journal.copies.salvage.rows import ARRIVAL_MAX, FINAL, RESUMABLE, Salvage
 from sealbook.journal.deciding.acts import LOG_ADOPTED, log_adoption_of
 from sealbook.journal.records.names import OPERATOR_RUN
-from sealbook.journal.records.record import decode_record, decode_row
+from sealbook.journal.records.record import decode_record
+from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema.tables import BatchRow
 from sealbook.merkle.entry import LeafEntry, LeafType
 from sealbook.merkle.monitor import Growth

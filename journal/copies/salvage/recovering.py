@@ -33,7 +33,8 @@ from sealbook.journal.engine.datafile import DATA_FORMAT, META_BYTES_MIN
 from sealbook.journal.engine.port import Clock
 from sealbook.journal.errors import Busy, Corrupt, EngineFailed, InvalidInput, SealbookError, StoreMissing
 from sealbook.journal.exporting.bundle import WHOLE_LEFT_OUT
-from sealbook.journal.records.record import IdentityUpcaster, Upcaster, encode_row
+from sealbook.journal.records.row import encode_row
+from sealbook.journal.records.versions import IdentityUpcaster, Upcaster
 from sealbook.journal.schema.identity import parse_identity
 from sealbook.journal.schema.origins import tenant_origin
 from sealbook.journal.store.verbs import DEFAULT_ORIGIN

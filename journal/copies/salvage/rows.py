@@ -25,16 +25,11 @@ from sealbook.journal.bundle.scratch import Scratch
 from sealbook.journal.copies.salvage.pages import Found, SalvagedFile
 from sealbook.journal.errors import Corrupt, Refused, UnknownVersion
 from sealbook.journal.records import names
+from sealbook.journal.records.chain import GENESIS, run_tag
 from sealbook.journal.records.names import RESTORATION, STORE_LOG
-from sealbook.journal.records.record import (
-    GENESIS,
-    IdentityUpcaster,
-    Row,
-    Upcaster,
-    decode_row,
-    run_tag,
-    verify_signature,
-)
+from sealbook.journal.records.row import Row, decode_row
+from sealbook.journal.records.signatures import verify_signature
+from sealbook.journal.records.versions import IdentityUpcaster, Upcaster
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.tables import BatchRow, CheckpointRow, LeaseRow, StoreRow, TenantRow, signer_fault
 from sealbook.merkle.entry import LeafEntry

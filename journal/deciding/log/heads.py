@@ -19,8 +19,8 @@ from sealbook.journal.deciding.log.leaves import InclusionProof
 from sealbook.journal.deciding.overlay import Overlay
 from sealbook.journal.engine.port import Place, Snapshot
 from sealbook.journal.errors import Corrupt, InvalidInput
+from sealbook.journal.records.chain import tenant_tag
 from sealbook.journal.records.names import STORE_LOG
-from sealbook.journal.records.record import tenant_tag
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.standings import known_standing
 from sealbook.journal.schema.tables import TenantRow

@@ -10,7 +10,7 @@ import pytest
 from sealbook.cli.ground import exit_codes
 from sealbook.cli.witnessing import binding
 from sealbook.journal import errors
-from sealbook.journal.records.record import Head
+from sealbook.journal.records.chain import Head
 from sealbook.merkle.errors import Malformed, VerificationError
 
 EXAMPLES: list[tuple[BaseException, int]] = [

@@ -17,7 +17,7 @@ from sealbook.journal.bundle.faults import Damaged
 from sealbook.journal.bundle.verdict import verify
 from sealbook.journal.errors import UnknownVersion, WrongFormat
 from sealbook.journal.exporting.bundle import Question
-from sealbook.journal.records.record import decode_row
+from sealbook.journal.records.row import decode_row
 
 SEED = 20261129
 ROUNDS = 150

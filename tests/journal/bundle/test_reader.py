@@ -39,7 +39,7 @@ from sealbook.journal.bundle.frames import Frame, encode_map
 from sealbook.journal.bundle.reader import FAULTS_MAX, Bundle
 from sealbook.journal.exporting.bundle import Question
 from sealbook.journal.records.cbor import encode_map as encode_cbor
-from sealbook.journal.records.record import decode_row, encode_row
+from sealbook.journal.records.row import decode_row, encode_row
 from sealbook.journal.records.trust import Outside
 from sealbook.journal.testing import ManualClock
 from sealbook.merkle.checkpoint import Checkpoint

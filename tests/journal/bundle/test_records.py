@@ -18,7 +18,10 @@ from sealbook.journal.bundle.canonical import spans
 from sealbook.journal.bundle.records import Believed, believe, ends_for_good
 from sealbook.journal.errors import Corrupt
 from sealbook.journal.records.cbor import encode_map
-from sealbook.journal.records.record import IdentityUpcaster, Record, Row, chain_hash, decode_record
+from sealbook.journal.records.chain import chain_hash
+from sealbook.journal.records.record import Record, decode_record
+from sealbook.journal.records.row import Row
+from sealbook.journal.records.versions import IdentityUpcaster
 
 SEED = 20261129
 UPCASTER = IdentityUpcaster()

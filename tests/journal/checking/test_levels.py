@@ -17,8 +17,9 @@ from sealbook.journal.checking.findings import CheckReport
 from sealbook.journal.checking.levels import beyond
 from sealbook.journal.checking.quick import Elsewhere
 from sealbook.journal.checking.records import Range, Swept
+from sealbook.journal.records.chain import chain_hash
 from sealbook.journal.records.names import OPERATOR_RUN
-from sealbook.journal.records.record import chain_hash, decode_row, encode_row
+from sealbook.journal.records.row import decode_row, encode_row
 from sealbook.journal.schema import tables
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.entry import LeafEntry

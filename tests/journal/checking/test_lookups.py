@@ -12,7 +12,7 @@ from sealbook.indexes.standing import unpack
 from sealbook.journal import CheckReport, Finding, Journal, entries
 from sealbook.journal.checking.lookups import SEARCHES_MAX
 from sealbook.journal.engine.port import Place
-from sealbook.journal.records.record import decode_row, encode_row
+from sealbook.journal.records.row import decode_row, encode_row
 from sealbook.journal.schema import tables
 
 BLOCK: Place = (tables.ARRIVALS, tables.block_key("acme", "long", 0))

@@ -32,7 +32,8 @@ from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.lmdb import LmdbEngine
 from sealbook.journal.engine.port import Place
 from sealbook.journal.records.entries import EffectKey
-from sealbook.journal.records.record import decode_row, signed_message, signer_id
+from sealbook.journal.records.row import decode_row
+from sealbook.journal.records.signatures import signed_message, signer_id
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.tables import CheckpointRow, CheckpointState, LeaseRow, StoreRow, TenantRow
 from sealbook.journal.testing import record_rows

@@ -35,7 +35,7 @@ from sealbook.journal.engine.lmdb import LmdbEngine
 from sealbook.journal.exporting.bundle import Question
 from sealbook.journal.records.cbor import encode_map
 from sealbook.journal.records.names import OPERATOR_RUN, RESTORATION
-from sealbook.journal.records.record import decode_row
+from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import tables
 from sealbook.journal.testing import ManualClock
 

@@ -13,8 +13,9 @@ from sealbook.journal.deciding.appending import Appended
 from sealbook.journal.deciding.batch import decide
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Writes
+from sealbook.journal.records.chain import GENESIS, Head
 from sealbook.journal.records.names import STORE_LOG
-from sealbook.journal.records.record import GENESIS, Ed25519Signer, Head
+from sealbook.journal.records.signatures import Ed25519Signer
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.identity import Identity
 from sealbook.journal.schema.setting import Setting

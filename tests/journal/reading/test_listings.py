@@ -16,7 +16,8 @@ from sealbook.indexes.packing import i64, text, u64
 from sealbook.journal import Corrupt, EffectKey, InvalidInput, Journal, NotFound, Tenant, entries
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Row, Snapshot
-from sealbook.journal.records.record import chain_hash, decode_row, encode_row
+from sealbook.journal.records.chain import chain_hash
+from sealbook.journal.records.row import decode_row, encode_row
 from sealbook.journal.schema import tables
 from sealbook.journal.testing import ManualClock, delete_records, in_pages, rows, tamper, tamper_body
 

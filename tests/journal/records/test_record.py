@@ -14,7 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sealbook.journal import Corrupt, Ed25519Signer, IdentityUpcaster, Journal, Record, UnknownVersion, entries
-from sealbook.journal.records.record import Row, chain_hash, decode_record, decode_row, encode_row, run_tag, signer_id
+from sealbook.journal.records.chain import chain_hash, run_tag
+from sealbook.journal.records.record import decode_record
+from sealbook.journal.records.row import Row, decode_row, encode_row
+from sealbook.journal.records.signatures import signer_id
 from sealbook.journal.testing import ManualClock, SwitchableUpcaster
 
 SALT = bytes(range(32))

@@ -52,7 +52,10 @@ from sealbook.journal import (
 )
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Applied, Moment, Retry, Unknown, Work, Writes
-from sealbook.journal.records.record import GENESIS, IdentityUpcaster, chain_hash, decode_row, encode_row, signer_id
+from sealbook.journal.records.chain import GENESIS, chain_hash
+from sealbook.journal.records.row import decode_row, encode_row
+from sealbook.journal.records.signatures import signer_id
+from sealbook.journal.records.versions import IdentityUpcaster
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.tables import StoreRow
 from sealbook.journal.testing import (

@@ -20,7 +20,7 @@ from sealbook.journal.engine.port import (
     Work,
 )
 from sealbook.journal.errors import Busy, Closed, CommitUnknown, Corrupt, Fenced, OpenedBeforeFork, StoreFull
-from sealbook.journal.records.record import Ed25519Signer
+from sealbook.journal.records.signatures import Ed25519Signer
 from sealbook.journal.schema.tables import STATE, run_key
 from sealbook.journal.testing import ManualClock
 from sealbook.journal.writing import writer as writing

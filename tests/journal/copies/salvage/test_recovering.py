@@ -29,7 +29,7 @@ from sealbook.journal import (
 from sealbook.journal.copies.salvage.recovering import LostRun, RecoveredTenant, Recovery, recover
 from sealbook.journal.deciding.acts import restoration_of
 from sealbook.journal.records.names import OPERATOR_RUN, RESTORATION
-from sealbook.journal.records.record import decode_row
+from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import tables
 from sealbook.journal.testing import ManualClock
 from sealbook.merkle import Checkpoint

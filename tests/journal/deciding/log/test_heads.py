@@ -16,8 +16,8 @@ from sealbook.journal.deciding.log.promises import Consistent, PublishedAhead, P
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Place
 from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.records.chain import tenant_tag
 from sealbook.journal.records.names import STORE_LOG
-from sealbook.journal.records.record import tenant_tag
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.origins import OriginsCoincide
 from sealbook.journal.schema.tables import TenantRow

@@ -21,7 +21,7 @@ from sealbook.journal import (
     entries,
 )
 from sealbook.journal.engine.memory import MemoryEngine
-from sealbook.journal.records.record import run_tag
+from sealbook.journal.records.chain import run_tag
 from sealbook.journal.schema import tables
 from sealbook.journal.testing import ManualClock, all_rows, delete_records, rows, tamper
 from sealbook.merkle.checkpoint import Checkpoint
