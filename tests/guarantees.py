@@ -226,10 +226,10 @@ GUARANTEES: list[Guarantee] = [
     ),
     Guarantee(
         promise="A writer with more to write lets other processes that wait go first.",
-        file="journal/engine/folder.py",
+        file="journal/engine/lmdb/folder.py",
         line="if waiters is None or _locked(waiters, fcntl.LOCK_EX):",
         mutation="if True:",
-        test="tests/journal/engine/test_folder.py::test_whoever_waits_is_given_way_to_until_it_has_the_lock",
+        test="tests/journal/engine/lmdb/test_folder.py::test_whoever_waits_is_given_way_to_until_it_has_the_lock",
     ),
     Guarantee(
         promise="A lone caller waits for nobody.",
@@ -254,8 +254,8 @@ GUARANTEES: list[Guarantee] = [
     ),
     Guarantee(
         promise="Who is refused to read is told how many the store's lock file has room for.",
-        file="journal/engine/lmdb.py",
-        line='places = self._env.info()["max_readers"]',
+        file="journal/engine/lmdb/engine.py",
+        line='places = self._environment.env.info()["max_readers"]',
         mutation="places = READERS_MAX",
         test="tests/journal/engine/test_lmdb.py"
         "::test_who_opened_the_store_first_does_not_limit_how_many_read_and_the_refusal_says_how_many_may",
@@ -2300,14 +2300,14 @@ GUARANTEES: list[Guarantee] = [
     ),
     Guarantee(
         promise="A store that lost its SEALBOOK is not overwritten.",
-        file="journal/engine/folder.py",
+        file="journal/engine/lmdb/folder.py",
         line="if SEALBOOK_NEW not in names and names - {WRITER_LOCK}:",
         mutation="if False:",
         test="tests/journal/engine/test_lmdb_files.py::test_a_store_that_lost_its_identity_is_not_overwritten",
     ),
     Guarantee(
         promise="Records are never cleared away as an unfinished creation.",
-        file="journal/engine/lmdb.py",
+        file="journal/engine/lmdb/creation.py",
         line="if set(filled) - {STORE_PLACE[0].encode()}:",
         mutation="if False:",
         test=(
@@ -2316,42 +2316,42 @@ GUARANTEES: list[Guarantee] = [
     ),
     Guarantee(
         promise="A store without its data is damage, never a new store.",
-        file="journal/engine/folder.py",
+        file="journal/engine/lmdb/folder.py",
         line='raise Corrupt(f"{folder} has lost its {DATA}: put a copy of the store back")',
         mutation='raise StoreMissing(f"no store at {folder}")',
         test="tests/journal/engine/test_lmdb_files.py::test_a_missing_data_file_is_damage_never_a_new_store",
     ),
     Guarantee(
         promise="Only the owner may enter a store's folder.",
-        file="journal/engine/folder.py",
+        file="journal/engine/lmdb/folder.py",
         line="_chmod(folder, 0o700)",
         mutation="_chmod(folder, 0o755)",
         test="tests/journal/engine/test_lmdb_files.py::test_the_folder_is_0700_and_files_are_0600_whatever_the_umask",
     ),
     Guarantee(
         promise="Only the owner may read a store's files.",
-        file="journal/engine/folder.py",
+        file="journal/engine/lmdb/folder.py",
         line="_chmod(folder / name, 0o600)",
         mutation="_chmod(folder / name, 0o644)",
         test="tests/journal/engine/test_lmdb_files.py::test_the_folder_is_0700_and_files_are_0600_whatever_the_umask",
     ),
     Guarantee(
         promise="A writer waits for the one before it, and only then is it busy.",
-        file="journal/engine/folder.py",
+        file="journal/engine/lmdb/folder.py",
         line="left = deadline - time.monotonic()",
         mutation="left = 0.0",
         test="tests/journal/engine/test_lmdb_commits.py::test_a_signal_while_waiting_for_the_lock_gives_up_the_wait",
     ),
     Guarantee(
         promise="A data file that ends early is refused before LMDB maps it.",
-        file="journal/engine/datafile.py",
+        file="journal/engine/lmdb/datafile.py",
         line='raise Damaged(f"the file ends before page {min(missing)}, which is in use")',
         mutation="return",
-        test="tests/journal/engine/test_datafile.py::test_a_truncated_file_is_refused_or_can_be_read_and_written",
+        test="tests/journal/engine/lmdb/test_datafile.py::test_a_truncated_file_is_refused_or_can_be_read_and_written",
     ),
     Guarantee(
         promise="On disk, no row is written over one that must not be there.",
-        file="journal/engine/lmdb.py",
+        file="journal/engine/lmdb/views.py",
         line="place not in absent, False, handles[table])",
         mutation="True, False, handles[table])",
         test=(
@@ -2361,7 +2361,7 @@ GUARANTEES: list[Guarantee] = [
     ),
     Guarantee(
         promise="Removing a row that is not there is damage, and nothing is written.",
-        file="journal/engine/lmdb.py",
+        file="journal/engine/lmdb/views.py",
         line='if table not in handles or not txn.delete(key, b"", handles[table]):',
         mutation='if table not in handles or (txn.delete(key, b"", handles[table]) and False):',
         test=(
@@ -2371,8 +2371,8 @@ GUARANTEES: list[Guarantee] = [
     ),
     Guarantee(
         promise="A writer whose lock file was replaced commits nothing.",
-        file="journal/engine/lmdb.py",
-        line="if _identity(path) != identity:",
+        file="journal/engine/lmdb/environment.py",
+        line="if file_identity(path) != identity:",
         mutation="if False:",
         test=(
             "tests/journal/engine/test_lmdb.py::"
@@ -2381,7 +2381,7 @@ GUARANTEES: list[Guarantee] = [
     ),
     Guarantee(
         promise="A writer whose data file was replaced commits nothing.",
-        file="journal/engine/lmdb.py",
+        file="journal/engine/lmdb/environment.py",
         line="                )\n        self.refuse_replaced()",
         mutation="                )",
         test=(
@@ -2391,9 +2391,9 @@ GUARANTEES: list[Guarantee] = [
     ),
     Guarantee(
         promise="No other data file is opened under a store that is open.",
-        file="journal/engine/lmdb.py",
-        line="        self.refuse_replaced()\n        _refuse_unfit(data)",
-        mutation="        _refuse_unfit(data)",
+        file="journal/engine/lmdb/environment.py",
+        line="        self.refuse_replaced()\n        refuse_unfit(data)",
+        mutation="        refuse_unfit(data)",
         test=(
             "tests/journal/engine/test_lmdb.py::"
             "test_a_data_file_that_was_replaced_is_not_opened_under_a_store_that_is_open"
@@ -2454,60 +2454,56 @@ GUARANTEES: list[Guarantee] = [
     ),
     Guarantee(
         promise="A forked child is told to open the store anew.",
-        file="journal/engine/lmdb.py",
-        line=(
-            "def _must_be_usable(self) -> None:\n"
-            "        if os.getpid() != self._pid:\n"
-            "            raise OpenedBeforeFork(_FORKED)"
-        ),
-        mutation="def _must_be_usable(self) -> None:\n        if os.getpid() != self._pid:\n            raise Closed",
+        file="journal/engine/lmdb/environment.py",
+        line="        if os.getpid() != self.pid:\n            raise OpenedBeforeFork(FORKED)",
+        mutation="        if os.getpid() != self.pid:\n            raise Closed",
         test="tests/journal/engine/test_lmdb.py::test_a_forked_child_is_refused_everything_and_the_parent_is_unharmed",
     ),
     Guarantee(
         promise="A child forked inside a snapshot leaves the parent's alone.",
-        file="journal/engine/lmdb.py",
+        file="journal/engine/lmdb/views.py",
         line="if txn is not None and os.getpid() == self._pid:",
         mutation="if txn is not None:",
         test="tests/journal/engine/test_lmdb.py::test_a_child_forked_inside_a_snapshot_does_not_end_the_parents",
     ),
     Guarantee(
         promise="A commit is on disk before it is acknowledged.",
-        file="journal/engine/lmdb.py",
+        file="journal/engine/lmdb/mapping.py",
         line="        sync=True,",
         mutation="        sync=False,",
         test="tests/journal/engine/test_lmdb_commits.py::test_lmdb_syncs_data_and_meta_page_and_writes_through_no_map",
     ),
     Guarantee(
         promise="The meta page that makes a commit stand is on disk before it is acknowledged.",
-        file="journal/engine/lmdb.py",
+        file="journal/engine/lmdb/mapping.py",
         line="        metasync=True,",
         mutation="        metasync=False,",
         test="tests/journal/engine/test_lmdb_commits.py::test_lmdb_syncs_data_and_meta_page_and_writes_through_no_map",
     ),
     Guarantee(
         promise="No stray write of the process reaches the store through memory.",
-        file="journal/engine/lmdb.py",
+        file="journal/engine/lmdb/mapping.py",
         line="        writemap=False,",
         mutation="        writemap=True,",
         test="tests/journal/engine/test_lmdb_commits.py::test_lmdb_syncs_data_and_meta_page_and_writes_through_no_map",
     ),
     Guarantee(
         promise="The map grows by itself.",
-        file="journal/engine/lmdb.py",
+        file="journal/engine/lmdb/environment.py",
         line="self._resize(before * 2)",
         mutation='raise StoreFull("full")',
         test="tests/journal/engine/test_lmdb.py::test_the_map_grows_by_itself_and_work_is_called_again",
     ),
     Guarantee(
         promise="The map never changes under a snapshot.",
-        file="journal/engine/lmdb.py",
-        line="if not self._gate.claim(owner, time.monotonic() + self._lock_timeout):\n                raise Busy",
+        file="journal/engine/lmdb/environment.py",
+        line="if not self.gate.claim(owner, time.monotonic() + self._lock_timeout):\n                raise Busy",
         mutation="if False:\n                raise Busy",
         test="tests/journal/engine/test_lmdb.py::test_a_snapshot_that_never_ends_makes_growth_busy_not_deadly",
     ),
     Guarantee(
         promise="A write that happened although its commit failed is told as durable.",
-        file="journal/engine/lmdb.py",
+        file="journal/engine/lmdb/outcome.py",
         line="found == [*writes.puts.values(), *(None for _ in gone)]",
         mutation="False",
         test=(
@@ -2516,9 +2512,9 @@ GUARANTEES: list[Guarantee] = [
     ),
     Guarantee(
         promise="A write whose outcome cannot be learnt is unknown, not failed.",
-        file="journal/engine/lmdb.py",
+        file="journal/engine/lmdb/outcome.py",
         line="return Unknown(failed.cause)",
-        mutation="raise _failed(failed.cause)",
+        mutation="raise failure_of(failed.cause)",
         test="tests/journal/engine/test_lmdb_commits.py::test_a_commit_whose_outcome_cannot_be_learnt_is_unknown",
     ),
     # --- keys and what they have signed -------------------------------------------------------------------------------
@@ -4281,9 +4277,9 @@ GUARANTEES: list[Guarantee] = [
     ),
     Guarantee(
         promise="What a failed commit became is told to the operator as it is.",
-        file="journal/engine/lmdb.py",
-        line='events.say("commit.resolved", store=str(self._folder), written=stands)',
-        mutation='events.say("commit.resolved", store=str(self._folder), written=True)',
+        file="journal/engine/lmdb/outcome.py",
+        line='events.say("commit.resolved", store=str(environment.folder), written=stands)',
+        mutation='events.say("commit.resolved", store=str(environment.folder), written=True)',
         test="tests/journal/engine/test_lmdb_events.py::test_a_commit_that_failed_and_was_looked_up_is_heard_of[False]",
     ),
     Guarantee(
@@ -4668,7 +4664,7 @@ GUARANTEES: list[Guarantee] = [
     ),
     Guarantee(
         promise="A backup's data file is its owner's alone.",
-        file="journal/engine/folder.py",
+        file="journal/engine/lmdb/folder.py",
         line="        os.fchmod(file, 0o600)\n        os.fsync(file)\n    finally:",
         mutation="        os.fsync(file)\n    finally:",
         test="tests/journal/copies/test_backup.py::test_a_backup_is_its_owners_alone_whatever_the_umask",

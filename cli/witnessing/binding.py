@@ -41,9 +41,9 @@ from blake3 import blake3
 
 from sealbook.cli.witnessing.cosigner import Cosigner
 from sealbook.cli.witnessing.state import KEYS, STATES, STORE, TABLES, StateStore, checked, with_check, written
-from sealbook.journal.engine import folder as engine_folder
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.lmdb import STORE_PLACE, LmdbEngine
+from sealbook.journal.engine.lmdb import folder as engine_folder
 from sealbook.journal.engine.port import Clock, Engine, Moment, Place, Snapshot, Writes
 from sealbook.journal.errors import Corrupt, Refused, StoreMissing, UnknownVersion, WrongFormat, shown
 from sealbook.journal.keys import private_files

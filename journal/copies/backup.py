@@ -36,7 +36,7 @@ from blake3 import blake3
 from sealbook.journal.checking.whole import CheckReport
 from sealbook.journal.copies.manifest import BYTES_MAX, Manifest, TenantState
 from sealbook.journal.deciding.log import adoption, leaves
-from sealbook.journal.engine import folder as store_folder
+from sealbook.journal.engine.lmdb import folder as store_folder
 from sealbook.journal.engine.port import Snapshot
 from sealbook.journal.errors import Busy, Corrupt, InvalidInput, NotFound
 from sealbook.journal.operating.usage import count

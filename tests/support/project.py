@@ -25,7 +25,7 @@ def sources(*parts: str) -> list[Path]:
 
 
 def module_name(source: Path) -> str:
-    """`journal/engine/lmdb.py` is `sealbook.journal.engine.lmdb`."""
+    """`journal/engine/port.py` is `sealbook.journal.engine.port`."""
     return ".".join(("sealbook", *source.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from sealbook.journal.engine import datafile
+from sealbook.journal.engine.lmdb import datafile
 
 VALUE_BYTES_MAX: Final = 1 << 23  # twice the longest record: a damaged length asks for more
 DEPTH_MAX: Final = 32  # LMDB's own limit of a tree's depth

@@ -28,8 +28,8 @@ from sealbook.journal.copies import restoring
 from sealbook.journal.copies.salvage.log import KeptLog, LogLeaf, SalvagedLog
 from sealbook.journal.copies.salvage.pages import Fault, SalvagedFile
 from sealbook.journal.copies.salvage.rows import Salvage
-from sealbook.journal.engine import folder as store_folder
-from sealbook.journal.engine.datafile import DATA_FORMAT, META_BYTES_MIN
+from sealbook.journal.engine.lmdb import folder as store_folder
+from sealbook.journal.engine.lmdb.datafile import DATA_FORMAT, META_BYTES_MIN
 from sealbook.journal.engine.port import Clock
 from sealbook.journal.errors import Busy, Corrupt, EngineFailed, InvalidInput, SealbookError, StoreMissing
 from sealbook.journal.exporting.bundle import WHOLE_LEFT_OUT

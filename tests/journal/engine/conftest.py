@@ -19,7 +19,7 @@ from sealbook.journal.engine.port import Applied, Work, Writes
 PRELUDE = """
 import os, signal, sys, threading, time
 from sealbook.journal import errors
-from sealbook.journal.engine import folder as store_folder
+from sealbook.journal.engine.lmdb import folder as store_folder
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.lmdb import LmdbEngine
 from sealbook.journal.engine.port import Applied, Unknown, Writes

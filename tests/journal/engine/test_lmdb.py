@@ -144,7 +144,7 @@ def test_who_opened_the_store_first_does_not_limit_how_many_read_and_the_refusal
     with contextlib.ExitStack() as snapshots:
         for _ in range(1000):
             snapshots.enter_context(engine.snapshot())
-        count = engine._env.max_readers()
+        count = engine._environment.env.max_readers()
         for _ in range(1000, count):
             snapshots.enter_context(engine.snapshot())
         refusal = f"all {count} places for readers that {store.folder / 'lock.mdb'} has are taken"
@@ -172,7 +172,7 @@ def test_the_map_may_grow_once_more_while_handles_for_new_tables_are_taken(store
     store.create(tables=["t"], map_bytes_start=TINY).close()
     engine = store.open(map_bytes_start=TINY)
     assert child("put(opened(map_bytes_start=65536), b'k', bytes(9 << 20), 'new')").returncode == 0
-    engine._alone(engine._learn_tables)
+    engine._environment.alone(engine._environment.learn_tables)
     assert store.get(engine, b"k", "new") == bytes(9 * MIB)
 
 
@@ -465,7 +465,7 @@ def test_a_data_file_that_was_replaced_is_not_opened_under_a_store_that_is_open(
     copy = (store.folder / "data.mdb").read_bytes()
     (store.folder / "data.mdb").unlink()
     (store.folder / "data.mdb").write_bytes(copy)
-    engine._stale = True
+    engine._environment.stale = True
     for _ in range(2):
         with pytest.raises(EngineFailed, match=r"data.mdb was replaced.*open the store again"):
             store.get(engine, b"k")
@@ -518,9 +518,9 @@ sys.stdin.readline()
 
 def test_places_of_killed_readers_are_used_again(store: Store, start: Start) -> None:
     engine = store.create(tables=["t"])
-    reader = start(READ_AND_WAIT, engine._env.max_readers())
+    reader = start(READ_AND_WAIT, engine._environment.env.max_readers())
     assert reader.stdout.readline() == "reading\n"
-    with pytest.raises(Busy, match=f"all {engine._env.max_readers()} places"), engine.snapshot():
+    with pytest.raises(Busy, match=f"all {engine._environment.env.max_readers()} places"), engine.snapshot():
         pass
     store.put(engine, b"k")  # a writer needs no place
     reader.kill()
@@ -534,10 +534,10 @@ def test_pages_that_killed_readers_pin_are_freed_when_the_store_is_opened(store:
     assert reader.stdout.readline() == "reading\n"
     reader.kill()
     reader.wait()
-    assert str(reader.pid) in engine._env.readers()
+    assert str(reader.pid) in engine._environment.env.readers()
     engine.close()
     engine = store.open()
-    assert str(reader.pid) not in engine._env.readers()
+    assert str(reader.pid) not in engine._environment.env.readers()
 
 
 def test_a_snapshot_gives_its_place_back_at_once_also_after_an_exception(store: Store) -> None:
@@ -550,7 +550,7 @@ def test_a_snapshot_gives_its_place_back_at_once_also_after_an_exception(store: 
                 raise ZeroDivisionError
         except ZeroDivisionError as error:
             kept.append(error)  # with its traceback, and the frames in it
-    assert str(os.getpid()) not in engine._env.readers()
+    assert str(os.getpid()) not in engine._environment.env.readers()
 
 
 # --- fork ---------------------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def test_signals_at_any_moment_of_a_write_hold_nothing_and_tell_the_truth(store:
                 store.put(engine, b"after", key)
     print(notes)
     assert notes[NOT_WRITTEN]
-    assert engine._gate._users == engine._gate._claims == engine._turn._claims == {}
+    assert engine._environment.gate._users == engine._environment.gate._claims == engine._turn._claims == {}
 
 
 def test_a_signal_while_waiting_for_the_lock_gives_up_the_wait(
@@ -123,7 +123,7 @@ opened().write(work)
     )
     assert holder.stdout.readline() == "holding\n"
     with monkeypatch.context() as patch:
-        patch.setattr("sealbook.journal.engine.folder.time.sleep", lambda _: signal.raise_signal(signal.SIGALRM))
+        patch.setattr("sealbook.journal.engine.lmdb.folder.time.sleep", lambda _: signal.raise_signal(signal.SIGALRM))
         with raising(), pytest.raises(Interrupted) as caught:
             store.put(engine, b"k")
     assert caught.value.__notes__ == [NOT_WRITTEN]
@@ -295,7 +295,7 @@ def test_a_commit_whose_outcome_cannot_be_learnt_is_unknown(store: Store, child:
 
 def test_lmdb_syncs_data_and_meta_page_and_writes_through_no_map(store: Store) -> None:
     """A kill of the process alone would not show it: what was not synced survives in the kernel's cache."""
-    flags = store.create(tables=["t"])._env.flags()
+    flags = store.create(tables=["t"])._environment.env.flags()
     assert {name: flags[name] for name in ("sync", "metasync", "writemap")} == {
         "sync": True,
         "metasync": True,

@@ -58,7 +58,7 @@ class FaultyTxn:
 
 
 def faulty(engine: Any) -> Faulty:
-    engine._env = env = Faulty(engine._env)
+    engine._environment.env = env = Faulty(engine._environment.env)
     return env
 
 
@@ -153,7 +153,7 @@ def test_a_commit_that_cannot_be_looked_up_is_not_called_resolved(store: Store, 
         raise lmdb.PanicError("MDB_PANIC")
 
     env.commits = [fails]
-    engine._open_environment = broken  # nor can the store be opened anew
+    engine._environment.open = broken  # nor can the store be opened anew
     assert isinstance(engine.write(lambda s, m: (Writes(puts={("t", b"k"): b"v"}), None)), Unknown)
     assert told(heard) == []
 

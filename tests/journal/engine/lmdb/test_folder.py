@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sealbook.journal.engine.folder import PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN, SEALBOOK, WriterLock
+from sealbook.journal.engine.lmdb.folder import PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN, SEALBOOK, WriterLock
 from sealbook.journal.errors import Busy
 
 
@@ -31,7 +31,7 @@ def locks(store: Path) -> Iterator[tuple[WriterLock, WriterLock]]:
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
-    monkeypatch.setattr("sealbook.journal.engine.folder.time.sleep", found.append)
+    monkeypatch.setattr("sealbook.journal.engine.lmdb.folder.time.sleep", found.append)
     return found
 
 
@@ -62,17 +62,17 @@ def test_whoever_waits_is_given_way_to_until_it_has_the_lock(
 
     def pause_of_the_waiting(seconds: float) -> None:
         """The other waits; the first has ended its write and gives way, and its pause is the other's next try."""
-        monkeypatch.setattr("sealbook.journal.engine.folder.time.sleep", pause_of_the_giving)
+        monkeypatch.setattr("sealbook.journal.engine.lmdb.folder.time.sleep", pause_of_the_giving)
         fcntl.flock(one.descriptor, fcntl.LOCK_UN)
         one.give_way()
 
     def pause_of_the_giving(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr("sealbook.journal.engine.folder.time.sleep", pause_of_the_waiting)
+    monkeypatch.setattr("sealbook.journal.engine.lmdb.folder.time.sleep", pause_of_the_waiting)
     other.acquire(now() + 5, lambda: None)
     assert waited == [PAUSE_SECONDS_MIN] * round(PAUSE_SECONDS_MAX / PAUSE_SECONDS_MIN)  # for one longest pause
-    monkeypatch.setattr("sealbook.journal.engine.folder.time.sleep", waited.append)
+    monkeypatch.setattr("sealbook.journal.engine.lmdb.folder.time.sleep", waited.append)
     waited.clear()
     one.give_way()  # the other has the lock by now and waits no more
     assert waited == []

@@ -13,7 +13,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from sealbook.journal.engine import datafile
+from sealbook.journal.engine.lmdb import datafile
 
 SEED = 3
 
