@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from store_checks import in_pages
 
 from sealbook.journal import EffectKey, InvalidCursor, Journal, Page, Tenant, entries
 from sealbook.journal.reading import cursors
-from sealbook.journal.testing import in_pages
 
 SECRET = bytes(range(32))
 LISTING = ("by_outcome", "failed")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from refusals import refused_without_a_trace
+from store_checks import in_pages
 
 from sealbook.indexes import activity, case, outcome, source, waiting
 from sealbook.indexes.packing import i64, text, u64
@@ -19,7 +20,7 @@ from sealbook.journal.engine.port import Row, Snapshot
 from sealbook.journal.records.chain import chain_hash
 from sealbook.journal.records.row import decode_row, encode_row
 from sealbook.journal.schema import tables
-from sealbook.journal.testing import ManualClock, delete_records, in_pages, rows, tamper, tamper_body
+from sealbook.journal.testing import ManualClock, delete_records, rows, tamper, tamper_body
 
 KEY = EffectKey("charge")
 
