@@ -83,8 +83,8 @@ def _spawned(command: Sequence[str]) -> Ran:
 def _rows_read(path: Path) -> int:
     """How many rows `show -n 10` takes through the engine's port, counted between the journal and its engine."""
     with Journal.open(path, readonly=True) as journal:
-        counting = peers.Counting(journal._engine)
-        journal._engine = counting
+        counting = peers.Counting(journal.view.engine)
+        journal.view.engine = counting
         everything = Selection(None, None, frozenset(), None, None)
         assert len(newest(journal.tenant(TENANT), everything, 10)) == 10
         return counting.rows

@@ -117,7 +117,7 @@ def _grow(journal: Journal, old: int, new: int) -> None:
             puts[place] = counts._replace(leaves=stop).encode()
             return Writes(puts), None
 
-        journal._write(work)
+        journal.view.write(work)
 
 
 def _tiles(folder: Path, tenant: Tenant, signer: LogSigner) -> float:

@@ -57,7 +57,7 @@ def verifying(folder: Path, scale: Scale) -> list[Row]:
 def _decoded(journal: Journal) -> int:
     """Hash and decode every record, and nothing else."""
     count, upcaster = 0, IdentityUpcaster()
-    with journal._snapshot() as snapshot:
+    with journal.view.snapshot() as snapshot:
         lo, hi = text(TENANT), text(TENANT) + u64(2**63)
         while page := snapshot.scan(tables.JOURNAL, lo, hi, PAGE_RECORDS):
             for _, value in page:

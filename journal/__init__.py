@@ -94,10 +94,10 @@ from sealbook.journal.running.recovery import DidNotHappen as DidNotHappen
 from sealbook.journal.running.recovery import Landed as Landed
 from sealbook.journal.running.recovery import reconcile as reconcile
 from sealbook.journal.running.rules import Resumption as Resumption
+from sealbook.journal.store.journal import Journal as Journal
 from sealbook.journal.store.logs import Log as Log
 from sealbook.journal.store.logs import StoreLog as StoreLog
-from sealbook.journal.store.verbs import Journal as Journal
-from sealbook.journal.store.verbs import Tenant as Tenant
+from sealbook.journal.store.tenant import Tenant as Tenant
 
 if TYPE_CHECKING:
     from sealbook.journal.aio.faces import AsyncStoreLog as AsyncStoreLog

@@ -17,7 +17,8 @@ from sealbook.journal.records.cbor import encode_map
 from sealbook.journal.records.chain import GENESIS, Head
 from sealbook.journal.records.entries import Entry
 from sealbook.journal.records.record import Record
-from sealbook.journal.store.verbs import Journal, Tenant
+from sealbook.journal.store.journal import Journal
+from sealbook.journal.store.tenant import Tenant
 
 LEASE_TTL_S = 60  # each lease ends within the group that takes it; no other process ever sees one live
 PAGE_RECORDS_MIN = 4  # of the first page: most runs that are looked at are other ones, and differ at once

@@ -7,18 +7,21 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar, cast
+from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from sealbook.journal.aio.following import followed
 from sealbook.journal.aio.host import Host
 from sealbook.journal.aio.leased import AsyncLeasedRun, admit, leased
-from sealbook.journal.aio.verbs import Builder, Face, WritingFace, long, paged, short, written
+from sealbook.journal.aio.verbs import Face, WritingFace, long, paged, short, written
+from sealbook.journal.deciding import requests
 from sealbook.journal.errors import Closed, InvalidInput, WrongLoop
 from sealbook.journal.running.admitting import Admission
 from sealbook.journal.running.leased import promised_by
 from sealbook.journal.schema.origins import DEFAULT_TENANT
+from sealbook.journal.store.asking import Asking
+from sealbook.journal.store.journal import Journal
 from sealbook.journal.store.logs import Log, StoreLog
-from sealbook.journal.store.verbs import Journal, Tenant
+from sealbook.journal.store.tenant import Tenant
 from sealbook.journal.writing.writer import Writer
 
 P = ParamSpec("P")
@@ -88,7 +91,7 @@ class AsyncJournal(Face):
     def _close(self) -> None:
         if self._open is not None:
             self._sync.close()
-        self._sync._pulse.beat()  # whoever follows through this face sees that it is closed
+        self._sync.view.wakeups.beat()  # whoever follows through this face sees that it is closed
 
     @property
     def origin(self) -> str:
@@ -149,15 +152,17 @@ def _origin(log: Log) -> str:
     return log.origin
 
 
+def _gathering(log: StoreLog) -> requests.GatherHeads:
+    return requests.GatherHeads(log.origin)
+
+
 class AsyncLog(WritingFace):
     """One Merkle log of a store: the verbs of `Log`, awaited."""
 
-    def __init__(self, journal: AsyncJournal, log: Log, building: Callable[[Journal], Log]) -> None:
+    def __init__(self, journal: AsyncJournal, log: Log) -> None:
         self.name = log.name
         self._face = journal
         self._log = log
-        self._builder = Builder()
-        self._building = building(cast(Journal, self._builder))
 
     origin = short(_origin)
     checkpoint = short(Log.checkpoint)
@@ -177,7 +182,7 @@ class AsyncLog(WritingFace):
 
     @property
     def _writer(self) -> Writer:
-        return self._log._journal._writer
+        return self._log.view.writer
 
     def _ready(self) -> Host:
         return self._face._ready()
@@ -187,21 +192,22 @@ class AsyncTenant(AsyncLog):
     """One tenant's runs, records and log: the verbs of `Tenant`, awaited. Every verb speaks of this tenant alone."""
 
     def __init__(self, journal: AsyncJournal, tenant: Tenant) -> None:
-        super().__init__(journal, tenant, lambda builder: Tenant(builder, tenant.name))
+        super().__init__(journal, tenant)
+        self._asking = Asking(tenant.name)
 
     def __repr__(self) -> str:
         return f"AsyncTenant({self.name!r})"
 
-    append = written(Tenant.append)
-    acquire = written(Tenant.acquire)
-    renew = written(Tenant.renew)
-    release = written(Tenant.release)
-    force_lease = written(Tenant.force_lease)
-    request_cancel = written(Tenant.request_cancel)
-    seal = written(Tenant.seal)
-    anchor = written(Tenant.anchor)
-    anchor_open = written(Tenant.anchor_open)
-    group = written(Tenant.group)
+    append = written(Tenant.append, Asking.append)
+    acquire = written(Tenant.acquire, Asking.acquire)
+    renew = written(Tenant.renew, Asking.renew)
+    release = written(Tenant.release, Asking.release)
+    force_lease = written(Tenant.force_lease, Asking.force_lease)
+    request_cancel = written(Tenant.request_cancel, Asking.request_cancel)
+    seal = written(Tenant.seal, Asking.seal)
+    anchor = written(Tenant.anchor, Asking.anchor)
+    anchor_open = written(Tenant.anchor_open, Asking.anchor_open)
+    group = written(Tenant.group, Asking.group)
 
     @promised_by(Tenant.leased)
     def leased(
@@ -252,12 +258,13 @@ class AsyncStoreLog(AsyncLog):
     """The log of all tenants' logs: the verbs of `StoreLog`, awaited."""
 
     def __init__(self, journal: AsyncJournal, log: StoreLog) -> None:
-        super().__init__(journal, log, lambda builder: StoreLog(builder, log.origin))
+        super().__init__(journal, log)
+        self._asking = log
 
     def __repr__(self) -> str:
         return f"AsyncStoreLog({self._log.origin!r})"
 
-    gather = written(StoreLog.gather)
+    gather = written(StoreLog.gather, _gathering)
     tags = long(StoreLog.tags)
     head = short(StoreLog.head)
     inclusion_proof = short(StoreLog.inclusion_proof)

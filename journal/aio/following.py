@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
+from sealbook.journal.aio.verbs import Face
 from sealbook.journal.reading.following import Followed, Following
 from sealbook.journal.records.record import Record
-
-if TYPE_CHECKING:
-    from sealbook.journal.aio.faces import AsyncTenant
-    from sealbook.journal.store.verbs import Tenant
 
 P = ParamSpec("P")
 
@@ -24,7 +21,7 @@ class AsyncFollowing(Followed, AsyncIterator[Record]):
     a cancellation is met before the next record is taken, and so takes none with it. One task at a time takes records.
     """
 
-    def __init__(self, tenant: AsyncTenant, following: Following) -> None:
+    def __init__(self, tenant: Face, following: Following) -> None:
         """Not for callers: see `AsyncTenant.follow`."""
         self._tenant = tenant
         self._follower, self._pulse = following._follower, following._pulse
@@ -64,12 +61,12 @@ class AsyncFollowing(Followed, AsyncIterator[Record]):
 
 
 def followed(
-    verb: Callable[Concatenate[Tenant, P], Following],
-) -> Callable[Concatenate[AsyncTenant, P], AsyncFollowing]:
+    verb: Callable[Concatenate[Any, P], Following],
+) -> Callable[Concatenate[Face, P], AsyncFollowing]:
     """The verb that follows, which is not awaited: it says from where on, and the iteration waits."""
 
     @wraps(verb)
-    def following(self: AsyncTenant, /, *args: P.args, **kwargs: P.kwargs) -> AsyncFollowing:
+    def following(self: Face, /, *args: P.args, **kwargs: P.kwargs) -> AsyncFollowing:
         self._ready()
         return AsyncFollowing(self, verb(self._sync, *args, **kwargs))
 

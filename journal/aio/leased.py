@@ -9,19 +9,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mappi
 from contextlib import asynccontextmanager
 from datetime import datetime
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from sealbook.journal.aio.verbs import WritingFace
 from sealbook.journal.running import admitting
 from sealbook.journal.running.admitting import Admission
 from sealbook.journal.running.arguments import Key
 from sealbook.journal.running.holding import Hold
 from sealbook.journal.running.leased import UnderLease, promised_by
-from sealbook.journal.running.needs import Call, Need, Pause, Read, Rule, Submit
+from sealbook.journal.running.needs import Call, Need, OpenStore, Pause, Read, Rule, Submit
 from sealbook.journal.running.recovery import Recovery
 from sealbook.journal.running.rules import Resumption, Rules
-
-if TYPE_CHECKING:
-    from sealbook.journal.aio.faces import AsyncTenant
 
 T = TypeVar("T")
 
@@ -50,7 +48,7 @@ class AsyncLeasedRun(UnderLease):
     that ends in an exception, a cancellation too, leaves what a crash would leave.
     """
 
-    def __init__(self, tenant: AsyncTenant, rules: Rules) -> None:
+    def __init__(self, tenant: WritingFace, rules: Rules) -> None:
         self._tenant = tenant
         self._rules = rules
 
@@ -112,14 +110,14 @@ class AsyncLeasedRun(UnderLease):
 
 @asynccontextmanager
 async def leased(
-    tenant: AsyncTenant, run: str, *, owner: str, ttl: float, case: str | None, pause: PauseFor | None = None
+    tenant: WritingFace, run: str, *, owner: str, ttl: float, case: str | None, pause: PauseFor | None = None
 ) -> AsyncIterator[AsyncLeasedRun]:
     """What `AsyncTenant.leased` does. `pause` waits between two renewals: the event loop's, unless a test has one."""
     host = tenant._ready()
-    sync = tenant._sync._journal
-    hold = Hold(run, owner=owner, ttl=ttl, clock=sync._clock)
-    lineage = sync._setting.identity.lineage_id
-    rules = Rules(hold, lineage, clock=sync._clock, strand=host.task, case=case)
+    store: OpenStore = tenant._sync.view
+    hold = Hold(run, owner=owner, ttl=ttl, clock=store.clock)
+    lineage = store.setting.identity.lineage_id
+    rules = Rules(hold, lineage, clock=store.clock, strand=host.task, case=case)
     live = AsyncLeasedRun(tenant, rules)
     pause = host.sleep if pause is None else pause
     await live._do(rules.enter())
@@ -147,7 +145,7 @@ async def leased(
 
 
 async def admit(
-    tenant: AsyncTenant,
+    tenant: WritingFace,
     source: str,
     id: str,
     *,
@@ -176,10 +174,10 @@ async def carry_out(rule: Rule[T], perform: Callable[[Need], Awaitable[Any]]) ->
         return answer_of_rule
 
 
-async def _of_tenant(tenant: AsyncTenant, need: Need) -> Any:
+async def _of_tenant(tenant: WritingFace, need: Need) -> Any:
     if isinstance(need, Submit):
         if need.ends:
             return await tenant._ready().to_the_end(lambda: tenant._submit(need.request))
         return await tenant._submit(need.request)
     assert isinstance(need, Read)
-    return await getattr(tenant, need.verb)(*need.arguments, **need.options)
+    return await need.ask(tenant)

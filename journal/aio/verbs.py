@@ -15,13 +15,14 @@ from sealbook.journal.aio.host import Host
 from sealbook.journal.deciding import requests
 from sealbook.journal.errors import SealbookError
 from sealbook.journal.records.names import LIMIT_DEFAULT
+from sealbook.journal.store.asking import answer_without_asking
 from sealbook.journal.writing.writer import Writer
 
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 
-INLINE_ITEMS_MAX: Final = LIMIT_DEFAULT  # of a page that is read in the caller's task (decision 18)
+INLINE_ITEMS_MAX: Final = LIMIT_DEFAULT  # of a page that is read in the caller's task
 
 
 class Face(ABC):
@@ -41,8 +42,7 @@ class WritingFace(Face):
     """A face whose verbs hand requests to the writer."""
 
     name: str
-    _builder: Builder
-    _building: Any  # the same synchronous thing over the builder: its verbs build and write nothing
+    _asking: Any  # whose methods make the requests of its verbs
 
     @property
     @abstractmethod
@@ -62,35 +62,26 @@ class WritingFace(Face):
         try:
             return await host.committed(self._writer, self.name, request)
         except SealbookError as error:
-            error.tenant = self.name  # as the synchronous verbs do (behaviour D8)
+            error.tenant = self.name  # as the synchronous verbs do
             raise
 
 
-class Builder:
-    """Stands in for the journal behind a tenant or a log whose verbs are to build their request and no more."""
+def written(
+    verb: Callable[Concatenate[S, P], T], ask: Callable[Concatenate[Any, P], requests.Request]
+) -> Callable[Concatenate[WritingFace, P], Coroutine[Any, Any, T]]:
+    """A verb that hands in one request, which `ask` makes of its arguments.
 
-    def __init__(self) -> None:
-        self.built: requests.Request | None = None
-
-    def _submit(self, tenant: str, request: requests.Request) -> None:
-        self.built = request
-
-
-def written(verb: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[WritingFace, P], Coroutine[Any, Any, T]]:
-    """A verb that hands in one request. It is checked and encoded before anything is awaited with it in hand."""
+    It is checked and encoded before anything is awaited with it in hand.
+    """
 
     @wraps(verb)
     async def awaited(self: WritingFace, /, *args: P.args, **kwargs: P.kwargs) -> T:
         host = self._ready()
         await host.enter()
         try:
-            self._builder.built = None
-            unasked = verb(self._building, *args, **kwargs)
-            request = self._builder.built
-            if request is None:  # there was nothing to ask for
-                return unasked
-            answer: T = await self._hand_over(host, request)
-            return answer
+            request = ask(self._asking, *args, **kwargs)
+            answer: Any = answer_without_asking(request)
+            return await self._hand_over(host, request) if answer is None else answer  # type: ignore[no-any-return]
         finally:
             host.leave()
 

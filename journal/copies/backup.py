@@ -45,7 +45,7 @@ from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import lookup, tables
 from sealbook.journal.schema.identity import parse_identity
 from sealbook.journal.schema.tables import StoreRow, TenantRow
-from sealbook.journal.store.verbs import Journal
+from sealbook.journal.store.journal import Journal
 from sealbook.merkle import tree
 
 MANIFEST = "BACKUP"
@@ -103,7 +103,7 @@ def backup(journal: Journal, path: Path, *, made_at: int, progress: Progress | N
     """
     from sealbook.journal.engine.lmdb import LmdbEngine
 
-    engine = journal._engine
+    engine = journal.view.engine
     if not isinstance(engine, LmdbEngine):
         raise InvalidInput("store", "in memory", "has no file to copy")
     check_place(path, journal.store_id)
@@ -118,7 +118,7 @@ def backup(journal: Journal, path: Path, *, made_at: int, progress: Progress | N
         with locked(path, fcntl.LOCK_EX), _taken_back(path, made):
             before = check_place(path, journal.store_id)
             _clear(path, None if before is None else before.generation)
-            with journal._snapshot() as snapshot:
+            with journal.view.snapshot() as snapshot:
                 state = _state(snapshot)
             if before is not None and state == before.state and _is_there(path, before):
                 return BackedUp(before, generation_folder(path, before.generation), False)
@@ -258,7 +258,7 @@ def opened(folder: Path) -> Iterator[Journal]:
 
 def _check_goes_on(journal: Journal, before: Manifest) -> None:
     """By Rule 3: what the backup says that each tenant had, this store has."""
-    with journal._snapshot() as snapshot:
+    with journal.view.snapshot() as snapshot:
         for had in before.tenants:
             has = _tenant_state(snapshot, had.tenant, had.bytes)
             if has.records < had.records or (had.records and _head(snapshot, had.tenant, had.records) != had.head):
@@ -279,9 +279,9 @@ def _refuse(what: str) -> None:
 
 
 def _described(journal: Journal, folder: Path) -> Manifest:
-    identity = journal._setting.identity
+    identity = journal.view.setting.identity
     data = folder / store_folder.DATA
-    with journal._snapshot() as snapshot:
+    with journal.view.snapshot() as snapshot:
         row = StoreRow.decode(snapshot.get_many([tables.STORE_PLACE])[0])
         names = [key.decode() for key, _ in _rows(snapshot, tables.TENANTS) if key != STORE_LOG.encode()]
         counted = count(snapshot)

@@ -21,7 +21,7 @@ from sealbook.journal.schema.tables import TenantRow
 from sealbook.merkle import tree
 
 if TYPE_CHECKING:
-    from sealbook.journal.store.verbs import Journal
+    from sealbook.journal.store.journal import Journal
 
 
 class Begun:
@@ -53,7 +53,7 @@ class Begun:
         """
         for bound in self.plan.bounds:
             _check_holds(self._journal, bound)
-        bundle = Bundle(stream, upcaster=self._journal._setting.upcaster)
+        bundle = Bundle(stream, upcaster=self._journal.view.setting.upcaster)
         if bundle.preamble != Preamble(self.plan.codec, self.plan.made_at):
             raise Differs("it was not begun by the plan beside it")
         try:
@@ -113,7 +113,7 @@ def _payload(value: Value) -> bytes:
 def _check_holds(journal: Journal, bound: Bound) -> None:
     """`Differs` unless the tenant's records and its log go on from where they stood."""
     stated = bound.stated
-    with journal._snapshot() as snapshot:
+    with journal.view.snapshot() as snapshot:
         place = lookup.record_place(stated.tenant, stated.records)
         counted, last = snapshot.get_many([(tables.TENANTS, stated.tenant.encode()), place])
         row = None if counted is None else TenantRow.decode(stated.tenant, counted)

@@ -30,7 +30,7 @@ from sealbook.journal.schema.tables import TenantRow
 from sealbook.merkle import tree
 
 if TYPE_CHECKING:
-    from sealbook.journal.store.verbs import Journal
+    from sealbook.journal.store.journal import Journal
 
 __all__ = [
     "SELECTED_LEFT_OUT",
@@ -87,7 +87,7 @@ def planned(
     question = normal(question)
     bounds = _bounds(journal, question)
     claimed = _claimed(journal, keys, {bound.stated.origin for bound in bounds})
-    store = journal._setting.identity.store_id
+    store = journal.view.setting.identity.store_id
     return Plan(store, question, codec, made_at, offered(keys), tuple(claimed), tuple(bounds))
 
 
@@ -137,7 +137,7 @@ def _head(journal: Journal, plan: Plan) -> Iterator[tuple[int, bytes]]:
     left_out = WHOLE_LEFT_OUT if question.what == "store" else ("other-tenants", *WHOLE_LEFT_OUT)
     header = Header(
         question.what,
-        journal._setting.identity.lineage_id,
+        journal.view.setting.identity.lineage_id,
         len(question.names),
         question.since,
         question.until,
@@ -167,7 +167,7 @@ def _names(question: Question) -> list[str]:
 def _claimed(journal: Journal, keys: Sequence[ClaimedKey], origins: set[str]) -> list[bytes]:
     """The frames of the keys that have to do with what is exported, in their order, each once."""
     wanted = []
-    with journal._snapshot() as snapshot:
+    with journal.view.snapshot() as snapshot:
         for key in keys:
             if key.purpose == "record":
                 [known] = snapshot.get_many([(tables.SIGNERS, signer_id(key.public))])
@@ -187,7 +187,7 @@ def _claimed(journal: Journal, keys: Sequence[ClaimedKey], origins: set[str]) ->
 def _bounds(journal: Journal, question: Question) -> list[Bound]:
     names = sorted(journal.tenants()) if question.what == "store" else [ids.check_tenant(question.tenant)]
     bounds = []
-    with journal._snapshot() as snapshot:
+    with journal.view.snapshot() as snapshot:
         for name in names:
             [value] = snapshot.get_many([(tables.TENANTS, name.encode())])
             if value is None:
@@ -232,7 +232,7 @@ def _note_rows(snapshot: Snapshot, name: str, least: int, most: int) -> Iterator
 def _check_unmoved(journal: Journal, bound: Bound) -> None:
     """A log that goes on under a new origin has all its leaves moved: what was read is then of two logs."""
     name = bound.stated.tenant
-    with journal._snapshot() as snapshot:
+    with journal.view.snapshot() as snapshot:
         origin = journal.tenant(name)._origin_in(snapshot)
         root = tree.root(bound.size, leaves.snapshot_reader(name, snapshot))
     if (origin, root) != (bound.stated.origin, bound.root):

@@ -44,7 +44,7 @@ from sealbook.journal.exporting.question import Plan, Question, offered
 from sealbook.journal.records.instants import of_micros
 
 if TYPE_CHECKING:
-    from sealbook.journal.store.verbs import Journal
+    from sealbook.journal.store.journal import Journal
 
 PRIVATE_MODE = 0o600  # as the store's own files
 
@@ -131,7 +131,7 @@ def _taken_up(
         raise Unfinished(name, f"{printable(kept.name)} is not beside it") from error
     except ValueError as error:
         raise Unfinished(name, f"{printable(kept.name)}: {error}") from error
-    if plan.store != journal._setting.identity.store_id:
+    if plan.store != journal.view.setting.identity.store_id:
         raise Unfinished(name, "it is of another store")
     if (plan.question, plan.codec) != asked[:2]:
         raise Unfinished(name, f"it is of another question: {_described(plan)}")

@@ -34,7 +34,7 @@ from sealbook.merkle.entry import LeafEntry, LeafType
 from sealbook.merkle.errors import Malformed
 
 if TYPE_CHECKING:
-    from sealbook.journal.store.verbs import Journal
+    from sealbook.journal.store.journal import Journal
 
 PAGE_ROWS = 1000
 PAGE_RECORDS_MIN, PAGE_RECORDS_MAX = 8, 256  # each record may be 4 MiB
@@ -131,7 +131,7 @@ class Part(ABC):
         self._out = out
         self._out.put(fr.TENANT, fr.encode_map(self._bound.stated))
         if self._last:
-            with self._journal._snapshot() as snapshot:
+            with self._journal.view.snapshot() as snapshot:
                 [value] = snapshot.get_many([lookup.record_place(self._tenant, self._arrival)])
             if value != self._last:
                 raise Differs(f"the record under arrival {self._arrival} is another one than in the store")
@@ -154,12 +154,12 @@ class Part(ABC):
         if row.arrival != arrival:
             raise Corrupt(f"the record stands under arrival {arrival}, its row says {row.arrival}")
         try:
-            record = believe(row, self._tenant, self._journal._setting.upcaster)
+            record = believe(row, self._tenant, self._journal.view.setting.upcaster)
         except Corrupt as error:
             raise Corrupt(error.what, *place_said(row)) from error
         if record.signer is not None and self._signers.get(record.signer) is None:
             self._signers.put(record.signer, b"")
-            with self._journal._snapshot() as snapshot:
+            with self._journal.view.snapshot() as snapshot:
                 [key] = snapshot.get_many([(tables.SIGNERS, record.signer)])
             if key is None:
                 raise Corrupt("the key of the record's signer is missing", record.run, record.seq)
@@ -171,7 +171,7 @@ class Part(ABC):
     def _scan(self, table: str, lo: bytes, hi: bytes) -> Iterator[Row]:
         """Rows in pages, each from a snapshot of its own."""
         while True:
-            with self._journal._snapshot() as snapshot:
+            with self._journal.view.snapshot() as snapshot:
                 page = snapshot.scan(table, lo, hi, PAGE_ROWS)
             yield from page
             if len(page) < PAGE_ROWS:
@@ -228,7 +228,7 @@ class WholePart(Part):
         first, limit, last = self._arrival + 1, PAGE_RECORDS_MIN, self._bound.stated.records
         while first <= last:
             lo, hi = tables.number_key(self._tenant, first), tables.number_key(self._tenant, last + 1)
-            with self._journal._snapshot() as snapshot:
+            with self._journal.view.snapshot() as snapshot:
                 page = snapshot.scan(tables.JOURNAL, lo, hi, limit)
             for arrival, (key, value) in enumerate(page, first):
                 if key != tables.number_key(self._tenant, arrival):
@@ -318,7 +318,7 @@ class SelectedPart(Part):
         while at < len(ordered):
             wanted = ordered[at : at + limit]
             places = [lookup.record_place(self._tenant, arrival) for arrival in wanted]
-            with self._journal._snapshot() as snapshot:
+            with self._journal.view.snapshot() as snapshot:
                 values = snapshot.get_many(places)
             page: list[Row] = []
             for arrival, (table, key), value in zip(wanted, places, values, strict=True):
@@ -355,7 +355,7 @@ class SelectedPart(Part):
             raise NotFound("case", case)
 
     def _arrival_of(self, run: str, seq: int) -> int:
-        with self._journal._snapshot() as snapshot:
+        with self._journal.view.snapshot() as snapshot:
             standing = known_standing(snapshot, self._tenant, run)
             return lookup.arrivals_between(snapshot.get_many, standing, seq, seq)[0]
 
@@ -365,10 +365,12 @@ class SelectedPart(Part):
         lo, hi = text(self._tenant), tables.number_key(self._tenant, self._bound.stated.records + 1)
         limit = PAGE_RECORDS_MIN
         while True:
-            with self._journal._snapshot() as snapshot:
+            with self._journal.view.snapshot() as snapshot:
                 page = snapshot.scan(tables.JOURNAL, lo, hi, limit)
             for _, value in page:
-                record = believe(decode_row(value, None, None), self._tenant, self._journal._setting.upcaster).record
+                record = believe(
+                    decode_row(value, None, None), self._tenant, self._journal.view.setting.upcaster
+                ).record
                 if record is None:
                     continue
                 at = record.at * 1000
@@ -381,7 +383,7 @@ class SelectedPart(Part):
     def _select(self, run: str) -> None:
         """Take the run's records up to the bound, and find out which of them its proof attests."""
         stated = self._bound.stated
-        with self._journal._snapshot() as snapshot:
+        with self._journal.view.snapshot() as snapshot:
             standing = known_standing(snapshot, self._tenant, run)
             if standing.first_arrival > stated.records:
                 raise NotFound("run", run)
@@ -399,7 +401,7 @@ class SelectedPart(Part):
             raise Corrupt("the record is of another run than its state says", record.run, record.seq)
         if _SELECTED.unpack(value)[0] != record.seq:
             return
-        with self._journal._snapshot() as snapshot:
+        with self._journal.view.snapshot() as snapshot:
             standing = known_standing(snapshot, self._tenant, record.run)
             proof = anchors.inclusion(snapshot, standing, self._bound.stated.size)
         assert proof is not None

@@ -9,7 +9,7 @@ from sealbook.journal.deciding.leases import UNKNOWN_BOOT, remaining_ms
 from sealbook.journal.reading.listings import _run_name
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.tables import LeaseRow
-from sealbook.journal.store.verbs import Tenant
+from sealbook.journal.store.tenant import Tenant
 
 PAGE_LEASES = 1000
 
@@ -29,12 +29,11 @@ class Held:
 
 def held(tenant: Tenant) -> list[Held]:
     """The tenant's live leases, the one that lives longest first. It scans the lease rows, which open runs have."""
-    journal = tenant._journal
-    moment = journal._clock()
+    moment = tenant.view.clock()
     prefix = text(tenant.name)
     lo, hi = prefix, tables.prefix_end(prefix)
     found = []
-    with journal._snapshot() as snapshot:
+    with tenant.view.snapshot() as snapshot:
         while page := snapshot.scan(tables.LEASES, lo, hi, PAGE_LEASES):
             for key, value in page:
                 run = _run_name(key, prefix)

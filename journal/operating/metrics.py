@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from sealbook.journal.store.verbs import Journal
+from sealbook.journal.store.journal import Journal
 
 STORE: Final = "store"  # the label that tells journals apart
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from sealbook.journal.engine.port import Row, Snapshot
 from sealbook.journal.records.names import STORE_LOG
 from sealbook.journal.schema import tables
-from sealbook.journal.store.verbs import Journal
+from sealbook.journal.store.journal import Journal
 
 PAGE_ROWS = 1000
 PAGE_RECORDS = 64  # each may be 4 MiB
@@ -65,9 +65,9 @@ class Usage:
 
 def usage(journal: Journal, *, progress: Progress | None = None) -> Usage:
     """Count every row. `progress` is called now and then."""
-    with journal._snapshot() as snapshot:
+    with journal.view.snapshot() as snapshot:
         counted = count(snapshot, progress=progress)
-        storage: Mapping[str, int] = getattr(journal._engine, "pages", dict)()
+        storage: Mapping[str, int] = getattr(journal.view.engine, "pages", dict)()
     return Usage(counted.tables, counted.tenants, storage)
 
 

@@ -67,17 +67,17 @@ def admit(
             requests.release(run),
         ]
     )
-    holder: str | None = yield Read("admitted_as", (source, id))
+    holder: str | None = yield Read(lambda tenant: tenant.admitted_as(source, id))
     if holder is None:
         try:
             yield Submit(creation)
         except Refused:  # as a rule because another was faster; then it has the key by now
-            holder = yield Read("admitted_as", (source, id))
+            holder = yield Read(lambda tenant: tenant.admitted_as(source, id))
             if holder is None:
                 raise
         else:
             return Fresh(run)
-    standing: Standing | None = yield Read("standing", (holder,))
+    standing: Standing | None = yield Read(lambda tenant: tenant.standing(holder))
     if standing is not None and standing.concluded:
         return Replayed(holder, standing.outcome)
     return Replayed(holder, None) if standing is not None and standing.waiting else InFlight(holder)

@@ -135,7 +135,7 @@ class Hold:
     def _current_epoch(self, lease: Lease) -> Rule[int]:
         """The epoch that stands now, for the error; ours when the store does not say."""
         try:
-            current = yield Read("lease", (self.run,))
+            current = yield Read(lambda tenant: tenant.lease(self.run))
         except SealbookError:
             return lease.epoch
         return lease.epoch if current is None else max(current.epoch, lease.epoch)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sealbook.journal.deciding.leases import Lease
 from sealbook.journal.errors import InvalidInput
@@ -19,12 +19,9 @@ from sealbook.journal.running import admitting
 from sealbook.journal.running.admitting import Admission
 from sealbook.journal.running.arguments import Key
 from sealbook.journal.running.holding import TTL_S_DEFAULT, Hold
-from sealbook.journal.running.needs import Call, Need, Pause, Read, Rule, Submit, carry_out
+from sealbook.journal.running.needs import Call, Need, Pause, Read, Rule, Submit, TenantOfRun, carry_out
 from sealbook.journal.running.recovery import Reconcile, Recovery
 from sealbook.journal.running.rules import Resumption, Rules
-
-if TYPE_CHECKING:
-    from sealbook.journal.store.verbs import Tenant
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -96,7 +93,7 @@ class LeasedRun(UnderLease):
 
     def __init__(
         self,
-        tenant: Tenant,
+        tenant: TenantOfRun,
         run: str,
         *,
         owner: str,
@@ -104,8 +101,8 @@ class LeasedRun(UnderLease):
         case: str | None = None,
         stop: Stop | None = None,
     ) -> None:
-        clock = tenant._journal._clock
-        lineage = tenant._journal._setting.identity.lineage_id
+        clock = tenant.view.clock
+        lineage = tenant.view.setting.identity.lineage_id
         hold = Hold(run, owner=owner, ttl=ttl, clock=clock)
         self._tenant = tenant
         self._rules = Rules(hold, lineage, clock=clock, strand=threading.get_ident, case=case)
@@ -209,7 +206,7 @@ class LeasedRun(UnderLease):
 
 
 def admit(
-    tenant: Tenant,
+    tenant: TenantOfRun,
     source: str,
     id: str,
     *,
@@ -222,8 +219,8 @@ def admit(
     return carry_out(rule, nullcontext(), lambda need: _of_tenant(tenant, need))
 
 
-def _of_tenant(tenant: Tenant, need: Need) -> Any:
+def _of_tenant(tenant: TenantOfRun, need: Need) -> Any:
     if isinstance(need, Submit):
-        return tenant._submit(need.request)
+        return tenant.view.submit(tenant.name, need.request)
     assert isinstance(need, Read)
-    return getattr(tenant, need.verb)(*need.arguments, **need.options)
+    return need.ask(tenant)

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sealbook.journal.deciding.requests import Request
+from sealbook.journal.engine.port import Clock
+from sealbook.journal.schema.setting import Setting
 
 T = TypeVar("T")
 
@@ -29,11 +31,9 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What the tenant's verb of this name answers to these arguments. It writes nothing."""
+    """What a tenant answers to this question. It writes nothing. A face whose verbs are awaited awaits the answer."""
 
-    verb: str
-    arguments: tuple[Any, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    ask: Callable[[Any], Any]  # given a tenant, or one whose verbs are awaited: they have the same names
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,38 @@ class Pause:
     """Wait so many seconds; True when the waiting was ended because the run is over."""
 
     seconds: float
+
+
+class OpenStore(Protocol):
+    """What a leased run needs of an open store."""
+
+    @property
+    def clock(self) -> Clock:
+        """Where the store takes the time from."""
+        ...
+
+    @property
+    def setting(self) -> Setting:
+        """Who the store is."""
+        ...
+
+    def submit(self, tenant: str, request: Request) -> Any:
+        """Have one request decided and committed; raise its refusal."""
+        ...
+
+
+class TenantOfRun(Protocol):
+    """What a leased run needs of its tenant, besides the verbs that its needs ask."""
+
+    @property
+    def name(self) -> str:
+        """The tenant's name."""
+        ...
+
+    @property
+    def view(self) -> OpenStore:
+        """The open store."""
+        ...
 
 
 Need = Submit | Read | Call | Pause

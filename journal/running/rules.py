@@ -138,7 +138,7 @@ class Rules(Effects):
             return True
         if seen is not None or self.hold.sealed or (next_seq is not None and self._in_order()):
             return False
-        if (yield Read("cancellation", (self.hold.run,))) is None:
+        if (yield Read(lambda tenant: tenant.cancellation(self.hold.run))) is None:
             return False
         yield from self._append([entries.entry("CancelSeen", case=self._case)])
         return True
@@ -168,7 +168,7 @@ class Rules(Effects):
         """Refuse to seal away what is in doubt, as the store knows it: others may have started or settled effects."""
         if not isinstance(outcome, str) or not seals(outcome):
             return
-        standing: Standing | None = yield Read("standing", (self.hold.run,))
+        standing: Standing | None = yield Read(lambda tenant: tenant.standing(self.hold.run))
         if standing is None or not standing.effects_in_doubt or standing.final:
             return
         named = yield from self._named_in_doubt()
@@ -185,7 +185,7 @@ class Rules(Effects):
         named: list[Effect] = []
         after: str | None = None
         while True:
-            page = yield Read("effects", (self.hold.run,), {"limit": PAGE_RECORDS, "after": after})
+            page = yield _page_of_effects(self.hold.run, after)
             named += [effect for effect in page if effect.in_doubt]
             after = page.next
             if after is None or len(named) >= NAMED_MAX:
@@ -212,3 +212,7 @@ def _of_effect(effect: Effect) -> str:
     """The effect as the refusal names it, and how it is settled unless a human must look."""
     name = effect.name or f"{effect.key.hex()[:16]}…"
     return name if effect.recovery == "ask" else f"{name}, which {effect.recovery} settles when it is executed again"
+
+
+def _page_of_effects(run: str, after: str | None) -> Read:
+    return Read(lambda tenant: tenant.effects(run, limit=PAGE_RECORDS, after=after))

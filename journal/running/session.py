@@ -77,8 +77,7 @@ class Session:
     def _read_back(self) -> Rule[None]:
         after: str | None = None
         while True:
-            options = {"limit": PAGE_RECORDS, "after": after}
-            page = yield Read("read", (self.hold.run,), options)
+            page = yield _page_of_records(self.hold.run, after)
             for record in page:
                 self._replay.add(record)
             if self.hold.sealed:
@@ -102,7 +101,7 @@ class Session:
         return {STEP: self._replay.place + 1 if in_order else 0}
 
     def _read(self, seq: int) -> Rule[list[Record]]:
-        page: list[Record] = yield Read("read", (self.hold.run,), {"start": seq, "limit": 1})
+        page: list[Record] = yield Read(lambda tenant: tenant.read(self.hold.run, start=seq, limit=1))
         return page
 
     def _append(self, made: list[Entry], *, ends: bool = False) -> Rule[list[Record]]:
@@ -122,3 +121,7 @@ class Session:
         except Fenced as error:
             self.hold.lose(error)
             raise
+
+
+def _page_of_records(run: str, after: str | None) -> Read:
+    return Read(lambda tenant: tenant.read(run, limit=PAGE_RECORDS, after=after))

@@ -6,37 +6,29 @@ It opens no transaction of its own: reading and writing are the journal's (`stor
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
-from sealbook.journal import events
 from sealbook.journal.deciding import requests
 from sealbook.journal.deciding.log import checkpoints, heads, leaves
 from sealbook.journal.deciding.log.checkpoints import KeptCheckpoint, Sign
 from sealbook.journal.deciding.log.heads import GatheredHead, HeadInclusion
 from sealbook.journal.deciding.log.leaves import ConsistencyProof
 from sealbook.journal.engine.port import Snapshot
-from sealbook.journal.errors import Corrupt, NotFound, SealbookError
+from sealbook.journal.errors import Corrupt, NotFound
 from sealbook.journal.records import names
 from sealbook.journal.records.names import LIMIT_DEFAULT, STORE_LOG
 from sealbook.journal.schema.tables import CheckpointState
+from sealbook.journal.store.base import Verbs
+from sealbook.journal.store.view import View
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.keys import SignatureLine
 from sealbook.merkle.note import Note
 from sealbook.merkle.tenant_head import TenantHead
 from sealbook.merkle.tree import Node
 
-if TYPE_CHECKING:
-    from sealbook.journal.store.verbs import Journal
 
-
-class Log(ABC):
+class Log(Verbs, ABC):
     """A log of the store: its size, its checkpoints, its leaves and its proofs."""
-
-    def __init__(self, journal: Journal, name: str) -> None:
-        self._journal = journal
-        self.name = name
 
     @property
     def origin(self) -> str:
@@ -134,37 +126,13 @@ class Log(ABC):
         with self._reading() as snapshot:
             return leaves.snapshot_reader(self.name, snapshot)(nodes)
 
-    # --- inside ----------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Errors name the run alone; the tenant is their attribute (behaviour D8)."""
-        try:
-            yield
-        except SealbookError as error:
-            error.tenant = self.name
-            events.tell(self.name, error)
-            raise
-
-    @contextmanager
-    def _reading(self) -> Iterator[Snapshot]:
-        with self._named(), self._journal._snapshot() as snapshot:
-            yield snapshot
-
-    def _submit(self, request: requests.Request) -> Any:
-        try:
-            return self._journal._submit(self.name, request)
-        except SealbookError as error:
-            error.tenant = self.name  # as `_named` does, without the cost of its context manager
-            raise
-
 
 class StoreLog(Log):
     """The log of all tenants' logs: each leaf says what one of them had come to. Where it is kept, one origin suffices
     for witnesses and monitors. It shows that a tenant's log was forked; it does not prevent it."""
 
-    def __init__(self, journal: Journal, origin: str) -> None:
-        super().__init__(journal, STORE_LOG)
+    def __init__(self, view: View, origin: str) -> None:
+        super().__init__(view, STORE_LOG)
         self._origin = origin
 
     def __repr__(self) -> str:
@@ -208,4 +176,4 @@ class StoreLog(Log):
 
     @property
     def _lineage(self) -> bytes:
-        return self._journal._setting.identity.lineage_id
+        return self.view.setting.identity.lineage_id

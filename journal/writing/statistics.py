@@ -8,15 +8,34 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from sealbook.journal.errors import SealbookError
 
-if TYPE_CHECKING:
-    from sealbook.journal.writing.writer import Ticket
-
 BOUNDS: Final = tuple(2**power for power in range(11))  # of requests per commit: 1, 2, 4 … 1,024
 MILLISECONDS: Final = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)  # of one commit
+
+
+class Counted(Protocol):
+    """What is counted of one request."""
+
+    @property
+    def asked_at(self) -> float:
+        """When it was asked, in seconds of `time.perf_counter`."""
+        ...
+
+    @property
+    def entries(self) -> int:
+        """How many entries it has."""
+        ...
+
+    @property
+    def payload_bytes(self) -> int:
+        """How many bytes their data have."""
+        ...
+
+
+Asker = TypeVar("Asker", bound=Counted)
 
 
 class Histogram:
@@ -58,10 +77,10 @@ class Statistics:
         self.commit_milliseconds = Histogram(MILLISECONDS)
 
     def committed(
-        self, batch: Sequence[Ticket], answers: Sequence[Any], begun: float, ended: float, *, wrote: bool
-    ) -> list[tuple[Ticket, SealbookError]]:
+        self, batch: Sequence[Asker], answers: Sequence[Any], begun: float, ended: float, *, wrote: bool
+    ) -> list[tuple[Asker, SealbookError]]:
         """Count one transaction, from `begun` to `ended` in seconds of `time.perf_counter`; what it refused."""
-        refused: list[tuple[Ticket, SealbookError]] = []
+        refused: list[tuple[Asker, SealbookError]] = []
         wait = self.waiting_milliseconds.add
         for ticket, answer in zip(batch, answers, strict=True):
             wait((begun - ticket.asked_at) * 1000)
@@ -78,7 +97,7 @@ class Statistics:
             self.commit_milliseconds.add((ended - begun) * 1000)
         return refused
 
-    def failed(self, batch: Sequence[Ticket], error: BaseException) -> None:
+    def failed(self, batch: Sequence[Counted], error: BaseException) -> None:
         """Count the requests of a transaction that failed as a whole, each as refused with this error."""
         self.requests += len(batch)
         self.refusals[type(error).__name__] += len(batch)

@@ -15,6 +15,7 @@ import pytest
 from blake3 import blake3
 from published_log import signed_note
 from refusals import refused_without_a_trace
+from whole_journal import journal_of
 
 from sealbook.journal import (
     Corrupt,
@@ -62,7 +63,7 @@ def full(acme: Tenant, clock: ManualClock) -> Tenant:
         acme.append(run, [entries.admitted(source="s", id=run), entries.concluded("done")], epoch=1, seal=True)
     acme.request_cancel("open", actor="ann", reason="why")
     acme.anchor_open()
-    StoreLog(acme._journal, "example.com/store").gather()
+    StoreLog(acme.view, "example.com/store").gather()
     return acme
 
 
@@ -114,7 +115,7 @@ NAMED: dict[str, Callable[[Tenant, Any], Any]] = {
     "seal's outcome": lambda t, name: t.seal("open", outcome=name),
     "admitted_as source": lambda t, name: t.admitted_as(name, "1"),
     "admitted_as id": lambda t, name: t.admitted_as("s", name),
-    "tenant": lambda t, name: t._journal.tenant(name),
+    "tenant": lambda t, name: journal_of(t).tenant(name),
 }
 # None means "not given" for these, and has no name to be wrong.
 NOT_GIVEN = {"case", "seal's outcome", "source", "admission id"}
@@ -325,7 +326,7 @@ def test_a_store_of_a_newer_format_is_not_opened(tmp_path: Path, line: bytes, ki
 def test_a_store_of_the_first_format_is_refused_with_what_to_do_and_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "agents.sealbook"
     with Journal.open(path, create=True) as journal:
-        engine = journal._engine
+        engine = journal.view.engine
         row = StoreRow.decode(dict(rows(engine, tables.STORE))[b"store"])
         tamper(engine, *tables.STORE_PLACE, replace(row, format=1).encode())
         tamper(engine, tables.JOURNAL, b"default\0r\0" + bytes(7) + b"\1", b"as the first format keyed it")
@@ -349,7 +350,7 @@ def test_json_where_a_store_should_be_is_no_store() -> None:
 
 def verbs(tenant: Tenant) -> list[Callable[[], Any]]:
     """Every verb, on what the full tenant has."""
-    store_log = StoreLog(tenant._journal, "example.com/store")
+    store_log = StoreLog(tenant.view, "example.com/store")
     return [
         *(lambda listing=listing: listing(tenant) for listing in LISTINGS.values()),
         lambda: tenant.history(reverse=True),
@@ -371,8 +372,8 @@ def verbs(tenant: Tenant) -> list[Callable[[], Any]]:
             for size in (1, 2, None)
         ),
         *(lambda size=size: tenant.consistency_proof(size) for size in (0, 1, 2)),
-        tenant._journal.tenants,
-        tenant._journal.info,
+        journal_of(tenant).tenants,
+        journal_of(tenant).info,
         store_log.checkpoint,
         store_log.tags,
         lambda: store_log.head("acme"),

@@ -45,13 +45,13 @@ def test_a_signal_that_strikes_the_leader_deceives_nobody_else(
     if stage is not None:
         interrupt.add_note(stage)
     with held(engine) as go:
-        first = calling(lambda: journal._writer.submit(TENANT, note("first")))
+        first = calling(lambda: journal.view.writer.submit(TENANT, note("first")))
         assert engine.began.wait(30)
         rest = []
         for number, run in enumerate("abc", 2):
-            rest.append(calling(lambda run=run: journal._writer.submit(TENANT, note(run))))  # type: ignore[misc]
+            rest.append(calling(lambda run=run: journal.view.writer.submit(TENANT, note(run))))  # type: ignore[misc]
             queued(journal, number)
-        queue = list(journal._writer._queue)
+        queue = list(journal.view.writer._queue)
         engine.failures = [Busy("in the first")]
         if written:
             engine.after = interrupt
@@ -69,7 +69,7 @@ def test_a_signal_that_strikes_the_leader_deceives_nobody_else(
     else:
         assert isinstance(b, CommitUnknown)
         assert isinstance(c, CommitUnknown)
-    assert not journal._writer._queue
+    assert not journal.view.writer._queue
     assert journal.check().ok
 
 
@@ -85,7 +85,7 @@ STRIKES = (
     "journal/writing/writer.py",
     "journal/deciding/recent.py",
     "journal/writing/statistics.py",
-    "journal/store/verbs.py",
+    "journal/store/view.py",
 )  # where
 
 
@@ -123,7 +123,7 @@ def live_through(role: str, nth: int, strike: type[BaseException]) -> bool:
     """
     engine, homes = Slow(), {"task": Loop(), "another task": Loop()}
     with Journal.over(engine) as journal:
-        writer = journal._writer
+        writer = journal.view.writer
         threads: dict[str, tuple[threading.Thread, list[Any]]] = {}
 
         def submit(run: str) -> tuple[Any, bool]:
@@ -192,10 +192,10 @@ def test_a_signal_at_any_line_of_closing_can_be_followed_by_another_close() -> N
         lines += 1
         engine, loop = Slow(), Loop()
         journal = Journal.over(engine)
-        journal._writer.enlist(TENANT, note("task"), loop)
+        journal.view.writer.enlist(TENANT, note("task"), loop)
         _, struck = interrupted_at(lines, journal.close)
         journal.close()
-        thread = journal._writer._thread
+        thread = journal.view.writer._thread
         assert thread is not None
         assert not thread.is_alive()
         loop.wait(1)
@@ -224,7 +224,7 @@ def test_signals_at_any_moment_write_nothing_twice_on_disk(tmp_path: Path) -> No
 
     before = signal.signal(signal.SIGALRM, strike)
     with Journal.open(tmp_path / "agents.sealbook", create=True) as journal:
-        writer = journal._writer
+        writer = journal.view.writer
         threads = [calling(lambda name=name: work(name))[0] for name in ("one", "other")]  # type: ignore[misc]
         struck = 0
         gc.disable()  # what is raised in a callback of the collector's is lost, and complained of
@@ -267,11 +267,11 @@ def test_an_ordinary_exception_of_a_signal_handler_writes_nothing_twice(
     late = TimeoutError("the time that the caller had is over")
     late.add_note(stage)
     with held(engine) as go:
-        first = calling(lambda: journal._writer.submit(TENANT, note("first")))
+        first = calling(lambda: journal.view.writer.submit(TENANT, note("first")))
         assert engine.began.wait(30)
         rest = []
         for number, run in enumerate("abc", 2):
-            rest.append(calling(lambda run=run: journal._writer.submit(TENANT, note(run))))  # type: ignore[misc]
+            rest.append(calling(lambda run=run: journal.view.writer.submit(TENANT, note(run))))  # type: ignore[misc]
             queued(journal, number)
         engine.failures = [Busy("in the first")]
         engine.after = late
@@ -289,7 +289,7 @@ def test_an_ordinary_exception_of_a_signal_handler_writes_nothing_twice(
 
 
 def test_a_signal_while_a_ticket_is_handed_over_takes_it_back(engine: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = Journal.over(engine)._writer
+    writer = Journal.over(engine).view.writer
     monkeypatch.setattr(writer, "_start_thread", lambda: None)  # nobody takes it
     lines, struck = 0, True
     while struck:

@@ -21,7 +21,7 @@ from sealbook.journal.schema import tables
 
 def on_disk(journal: Journal, folder: Path) -> Path:
     """The folder, with a store that has the rows of this one."""
-    identity = replace(journal._setting.identity, engine_format=ENGINE_FORMAT)
+    identity = replace(journal.view.setting.identity, engine_format=ENGINE_FORMAT)
     rows = all_rows(engine_of(journal))
     restoration = tables.StoreRow.decode(rows.pop(tables.STORE_PLACE)).restoration
     row = replace(identity.store_row(), restoration=restoration)
@@ -29,7 +29,7 @@ def on_disk(journal: Journal, folder: Path) -> Path:
         folder,
         identity_text=identity.encode(),
         store_value=row.encode(),
-        clock=journal._clock,
+        clock=journal.view.clock,
         tables=tables.TABLES,
     )
     engine.write(lambda snapshot, moment: (Writes(rows), None))

@@ -103,7 +103,7 @@ class HeldWriter:
     """The writer of a journal, whose own thread does not start: the test takes and commits."""
 
     def __init__(self, journal: Journal, patch: pytest.MonkeyPatch) -> None:
-        self._writer = journal._writer
+        self._writer = journal.view.writer
         self._batch: list[Ticket] = []
         patch.setattr(self._writer, "_start_thread", lambda: None)
 

@@ -14,6 +14,7 @@ from inspect import iscoroutinefunction
 from typing import Any, Protocol, TypeVar
 
 import trio
+from whole_journal import journal_of
 
 from sealbook.journal import AsyncioJournal, Tenant, TrioJournal
 from sealbook.journal.aio import leased as awaited
@@ -232,7 +233,7 @@ class _Tasks:
         ttl: float = 30.0,
         case: str | None = None,
     ) -> AsyncIterator[Any]:
-        async with self.journal(tenant._journal) as journal:
+        async with self.journal(journal_of(tenant)) as journal:
             mine = journal.tenant(tenant.name)
             pause = None if heart is None else heart.pause
             if pause is None:
@@ -246,7 +247,7 @@ class _Tasks:
         await self.event().wait()
 
     async def admit(self, tenant: Tenant, source: str, id: str, **options: Any) -> Any:
-        async with self.journal(tenant._journal) as journal:
+        async with self.journal(journal_of(tenant)) as journal:
             return await journal.tenant(tenant.name).admit(source, id, **options)
 
 

@@ -30,7 +30,8 @@ from sealbook.journal.records.record import Record
 from sealbook.journal.records.row import decode_row
 from sealbook.journal.records.signatures import Ed25519Signer, verify_signature
 from sealbook.journal.schema import tables
-from sealbook.journal.store.verbs import Journal, Tenant
+from sealbook.journal.store.journal import Journal
+from sealbook.journal.store.tenant import Tenant
 from sealbook.journal.testing import ManualClock, SwitchableUpcaster, all_rows
 from sealbook.journal.testing.conformance import Bench, Check, Violated, expect, expect_equal, expect_raises
 from sealbook.journal.testing.rows import record_rows

@@ -30,7 +30,7 @@ from sealbook.merkle.note import Note, sign_text
 
 
 def engine_of(journal: Journal) -> Engine:
-    return journal._engine
+    return journal.view.engine
 
 
 def rows(engine: Engine, table: str) -> dict[bytes, bytes]:
@@ -75,8 +75,8 @@ def flipped(value: bytes, position: int) -> bytes:
 
 def journal_over(engine: Engine, other: Journal, signer: Signer | None) -> Journal:
     """Another journal over the same store, with another signer."""
-    setting = other._setting
-    return Journal(engine, Setting(setting.identity, signer, setting.upcaster), other._clock, other.origin)
+    setting = other.view.setting
+    return Journal(engine, Setting(setting.identity, signer, setting.upcaster), other.view.clock, other.origin)
 
 
 def forge(
@@ -100,7 +100,7 @@ def forge(
         "kind": kind,
     }
     if seq == 1:
-        envelope |= {"journal": journal._setting.identity.lineage_id, "salt": bytes(32)}
+        envelope |= {"journal": journal.view.setting.identity.lineage_id, "salt": bytes(32)}
     prev = members.pop("prev", bytes(32) if last is None else last.hash)
     body = members.pop("body", None) or encode_body(**envelope | members, data=prepare_trusted(kind, data or {}).data)
     row = Row(counts.arrivals + 1, prev, chain_hash(prev, body), None, body)

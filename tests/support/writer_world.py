@@ -112,21 +112,21 @@ def queued(journal: Journal, count: int) -> None:
     """Wait until so many tickets stand in the queue."""
     look = threading.Event()
     for _ in range(3000):
-        if len(journal._writer._queue) >= count:
+        if len(journal.view.writer._queue) >= count:
             return
         look.wait(0.01)
-    raise AssertionError(f"{len(journal._writer._queue)} tickets, not {count}")
+    raise AssertionError(f"{len(journal.view.writer._queue)} tickets, not {count}")
 
 
 def asked_together(journal: Journal, engine: Slow, asked: Sequence[requests.Request]) -> list[Any]:
     """The answers to requests that all stood in the queue while an earlier one was being committed."""
     engine.began.clear()
     with held(engine) as go:
-        first, _ = calling(lambda: journal._writer.submit(TENANT, note("first")))
+        first, _ = calling(lambda: journal.view.writer.submit(TENANT, note("first")))
         assert engine.began.wait(30)
         callers = []
         for number, request in enumerate(asked, 2):
-            callers.append(calling(lambda request=request: journal._writer.submit(TENANT, request)))  # type: ignore[misc]
+            callers.append(calling(lambda request=request: journal.view.writer.submit(TENANT, request)))  # type: ignore[misc]
             queued(journal, number)
         go.set()
         for thread in (first, *(thread for thread, _ in callers)):

@@ -37,7 +37,7 @@ from sealbook.journal.records.row import encode_row
 from sealbook.journal.records.versions import IdentityUpcaster, Upcaster
 from sealbook.journal.schema.identity import parse_identity
 from sealbook.journal.schema.origins import tenant_origin
-from sealbook.journal.store.verbs import DEFAULT_ORIGIN
+from sealbook.journal.store.journal import DEFAULT_ORIGIN
 from sealbook.merkle.entry import LeafType
 
 CUTS_MAX = 100  # runs that prove themselves and break a rule all the same: forged ones, not damaged ones
@@ -250,7 +250,7 @@ class _Recovering:
             yield f"tenant {tenant} run {run} ends before record {seq}, which breaks a rule of the store"
 
     def _restoration(self) -> int:
-        from sealbook.journal.store.verbs import Journal
+        from sealbook.journal.store.journal import Journal
 
         with Journal.open(self._place, readonly=True) as journal:
             restoration: int = journal.info()["restoration"]

@@ -230,14 +230,14 @@ def test_a_call_in_a_thread_is_waited_for_and_how_it_ended_is_told(loop: Loop, j
 def test_on_trio_a_ctrl_c_while_a_request_is_handed_over_takes_it_back(
     journal: Journal, held: HeldWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    enlist = journal._writer.enlist
+    enlist = journal.view.writer.enlist
 
     def interrupted(tenant: str, request: ask.Request, home: Home) -> Ticket:
         ticket = enlist(tenant, request, home)
         signal.raise_signal(signal.SIGINT)
         return ticket
 
-    monkeypatch.setattr(journal._writer, "enlist", interrupted)
+    monkeypatch.setattr(journal.view.writer, "enlist", interrupted)
 
     async def main() -> None:
         async with TrioJournal(journal) as face:
@@ -413,7 +413,7 @@ def test_an_asyncio_task_that_is_cancelled_before_it_calls_hands_nothing_over(
     def enlist(*ticket: object) -> Ticket:
         raise AssertionError("handed over")
 
-    monkeypatch.setattr(journal._writer, "enlist", enlist)
+    monkeypatch.setattr(journal.view.writer, "enlist", enlist)
 
     async def body(tenant: AsyncTenant) -> None:
         task = asyncio.current_task()

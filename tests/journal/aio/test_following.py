@@ -50,7 +50,7 @@ def test_a_task_is_woken_by_what_others_commit_until_it_is_stopped(loop: Loop, j
 
     loop.run(main)
     assert found == ["1", "2", "3", "ended"]
-    assert not journal._pulse._rings
+    assert not journal.view.wakeups._rings
 
 
 def test_a_cancelled_task_has_taken_no_record_with_it(loop: Loop, journal: Journal) -> None:
@@ -71,7 +71,7 @@ def test_a_cancelled_task_has_taken_no_record_with_it(loop: Loop, journal: Journ
                         await loop.turn()
                     add(journal, "a", str(step))
                     cancel()
-            assert not journal._pulse._rings
+            assert not journal.view.wakeups._rings
             while (record := await following.take()) is not None:
                 found.append(record.data["text"])
 

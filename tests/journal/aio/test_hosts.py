@@ -194,7 +194,7 @@ def test_short_reads_stay_in_the_loops_thread_and_long_ones_leave_it(
     loop: Loop, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[int] = []
-    snapshot = journal._engine.snapshot
+    snapshot = journal.view.engine.snapshot
 
     def watched() -> Any:
         threads.append(threading.get_ident())
@@ -210,7 +210,7 @@ def test_short_reads_stay_in_the_loops_thread_and_long_ones_leave_it(
         async with loop.face(journal) as face:
             acme = face.tenant("acme")
             await append(acme)
-            monkeypatch.setattr(journal._engine, "snapshot", watched)
+            monkeypatch.setattr(journal.view.engine, "snapshot", watched)
             assert await stays(partial(acme.head, "r"))
             assert await stays(partial(acme.standing, "r"))
             assert await stays(partial(acme.read, "r"))
@@ -375,7 +375,7 @@ def test_closing_waits_for_what_is_under_way_also_when_it_is_cancelled_and_lets_
 def test_a_request_that_comes_while_the_owner_closes_the_journal_is_refused(
     loop: Loop, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    must_be_open = journal._writer._must_be_open
+    must_be_open = journal.view.writer._must_be_open
 
     def is_closed_next() -> None:
         must_be_open()
@@ -383,7 +383,7 @@ def test_a_request_that_comes_while_the_owner_closes_the_journal_is_refused(
 
     async def main() -> None:
         async with loop.face(journal) as face:
-            monkeypatch.setattr(journal._writer, "_must_be_open", is_closed_next)
+            monkeypatch.setattr(journal.view.writer, "_must_be_open", is_closed_next)
             with pytest.raises(Closed):
                 await append(face.tenant("acme"))
             monkeypatch.undo()

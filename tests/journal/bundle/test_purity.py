@@ -9,7 +9,7 @@ from project import ROOT
 
 FORBIDDEN = (
     "sealbook.journal.engine",
-    "sealbook.journal.store.verbs",
+    "sealbook.journal.store.view",
     "sealbook.journal.deciding.overlay",
     "sealbook.cli",
 )

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tampering import all_rows, change, engine_of, rows
+from whole_journal import journal_of
 
 from sealbook.journal import Journal, Tenant, entries
 from sealbook.journal.schema import tables
@@ -38,7 +39,7 @@ def anchor_of(tenant: Tenant, run: str, seq: int) -> LeafEntry:
 
 def forge_batch(tenant: Tenant, run: str, entry: LeafEntry, covered: int) -> None:
     """Append the leaf of a batch of this one entry, with everything that leads to it."""
-    engine = engine_of(tenant._journal)
+    engine = engine_of(journal_of(tenant))
     counts = tables.TenantRow.decode("acme", rows(engine, tables.TENANTS)[b"acme"])
     index, leaf, stored = counts.leaves, batch_leaf([entry], covered=covered), all_rows(engine)
     added = tree.added(
@@ -57,7 +58,7 @@ def forge_batch(tenant: Tenant, run: str, entry: LeafEntry, covered: int) -> Non
 
 
 def told(tenant: Tenant) -> str:
-    return "\n".join(finding.what for finding in tenant._journal.check().damaged)
+    return "\n".join(finding.what for finding in journal_of(tenant).check().damaged)
 
 
 def test_a_batch_that_says_what_the_chains_say_is_sound(acme: Tenant) -> None:

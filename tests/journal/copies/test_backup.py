@@ -260,7 +260,7 @@ def test_a_backup_that_never_came_to_be_leaves_no_folder_that_was_not_there(
         path.touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("sealbook.journal.copies.backup._write", full)
+    monkeypatch.setattr("sealbook.journal.copies.backup.view.write", full)
     if made:
         (tmp_path / "b").mkdir()
     with pytest.raises(StoreFull):

@@ -185,7 +185,7 @@ class Counting(MemoryEngine):
 
 @pytest.mark.parametrize("run", [None, "a"])
 def test_a_look_at_a_store_that_has_not_moved_reads_its_version_and_nothing_else(run: str | None) -> None:
-    engine = Counting(clock=Journal.in_memory()._clock)
+    engine = Counting(clock=Journal.in_memory().view.clock)
     acme = Journal.over(engine).tenant("acme")
     add(acme, "a", "1")
     following = acme.follow(run)
@@ -199,7 +199,7 @@ def test_a_look_at_a_store_that_has_not_moved_reads_its_version_and_nothing_else
 
 
 def test_no_snapshot_is_held_while_a_record_is_in_the_callers_hands_or_nothing_comes() -> None:
-    engine = Counting(clock=Journal.in_memory()._clock)
+    engine = Counting(clock=Journal.in_memory().view.clock)
     acme = Journal.over(engine).tenant("acme")
     add(acme, "a", *["x"] * (PAGE + 1))
     held = []
@@ -380,13 +380,13 @@ class Hanging:
 
     def __init__(self, journal: Journal) -> None:
         self.hung = threading.Semaphore(0)
-        hang = journal._pulse.hang
+        hang = journal.view.wakeups.hang
 
         def told(ring: Callable[[], object]) -> None:
             hang(ring)
             self.hung.release()
 
-        journal._pulse.hang = told  # type: ignore[method-assign]
+        journal.view.wakeups.hang = told  # type: ignore[method-assign]
 
     def wait(self) -> None:
         assert self.hung.acquire(timeout=30)
@@ -403,13 +403,13 @@ def test_what_this_process_commits_wakes_whoever_waits(journal: Journal, acme: T
     following.stop()
     thread.join(30)
     assert found == ["1", "2", "3", "ended"]
-    assert not journal._pulse._rings
+    assert not journal.view.wakeups._rings
 
 
 def test_a_refusal_wakes_nobody(journal: Journal, acme: Tenant) -> None:
     add(acme, "a", "1")
     rung: list[int] = []
-    journal._pulse.hang(lambda: rung.append(1))
+    journal.view.wakeups.hang(lambda: rung.append(1))
     with pytest.raises(Fenced):
         acme.append("a", [entries.note("2")], epoch=9)
     assert rung == []
@@ -435,7 +435,7 @@ def test_what_was_written_when_a_signal_came_wakes_whoever_waits() -> None:
     engine = Interrupted(clock=ManualClock())
     journal = Journal.over(engine)
     rung: list[int] = []
-    journal._pulse.hang(lambda: rung.append(1))
+    journal.view.wakeups.hang(lambda: rung.append(1))
     engine.interrupted = True
     with pytest.raises(KeyboardInterrupt):
         add(journal.tenant(), "a", "1")
@@ -444,13 +444,13 @@ def test_what_was_written_when_a_signal_came_wakes_whoever_waits() -> None:
 
 
 def test_what_comes_between_the_look_and_the_wait_is_not_missed(journal: Journal, acme: Tenant) -> None:
-    hang = journal._pulse.hang
+    hang = journal.view.wakeups.hang
 
     def late(ring: Callable[[], object]) -> None:
         add(acme, "a", "just now")  # nobody is rung for it
         hang(ring)
 
-    journal._pulse.hang = late  # type: ignore[method-assign]
+    journal.view.wakeups.hang = late  # type: ignore[method-assign]
     following = acme.follow()
     following._bell = Acts()  # it may not wait
     assert next(following).data["text"] == "just now"

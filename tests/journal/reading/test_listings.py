@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from refusals import refused_without_a_trace
 from store_checks import in_pages
+from whole_journal import journal_of
 
 from sealbook.indexes import activity, case, outcome, source, waiting
 from sealbook.indexes.packing import i64, text, u64
@@ -303,7 +304,7 @@ def test_a_record_under_another_arrival_than_its_own_is_corrupt(acme: Tenant, en
 
 
 def test_a_record_of_another_tenant_in_arrival_order_is_corrupt(acme: Tenant, engine: MemoryEngine) -> None:
-    for tenant in (acme, acme._journal.tenant("other")):
+    for tenant in (acme, journal_of(acme).tenant("other")):
         tenant.append("r", [entries.note("a")], epoch=1)
     value = dict(rows(engine, tables.JOURNAL))[tables.number_key("other", 1)]
     tamper(engine, tables.JOURNAL, tables.number_key("acme", 1), value)

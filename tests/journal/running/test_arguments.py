@@ -17,7 +17,7 @@ def prefixed(*parts: bytes) -> bytes:
 
 def test_an_idempotency_key_is_blake3_over_lineage_tenant_run_and_effect(acme: Tenant, journal: Journal) -> None:
     key = EffectKey("charge", "42")
-    lineage = journal._setting.identity.lineage_id
+    lineage = journal.view.setting.identity.lineage_id
     seen: list[Any] = []
     with acme.leased("order-42", owner="w") as run:
         run.effect("charge", lambda: seen.append(run.idempotency_key), key=key)

@@ -36,14 +36,14 @@ class Refusing:
     def __init__(self, journal: Journal, patch: pytest.MonkeyPatch, *errors: Exception) -> None:
         self.errors = list(errors)
         self.renewals = 0
-        write = journal._write
+        write = journal.view.write
 
         def refusing(work: Any) -> Any:
             if self.errors:
                 raise self.errors.pop(0)
             return write(work)
 
-        patch.setattr(journal._writer, "_write", refusing, raising=True)
+        patch.setattr(journal.view.writer, "_write", refusing, raising=True)
 
 
 def renewals_of(acme: Tenant, clock: ManualClock) -> int | None:

@@ -55,7 +55,7 @@ def killed_after(journal: Journal, pages: int) -> bool:
         if left == 0:
             raise Killed
         left -= 1
-        return journal._write(work)
+        return journal.view.write(work)
 
     try:
         reindexing.reindex(write)
@@ -102,9 +102,9 @@ def test_no_transaction_touches_more_rows_than_a_page(small_pages: None) -> None
 
     def write(work: Work) -> Any:
         with engine_of(journal).snapshot() as snapshot:
-            writes, _ = work(snapshot, journal._clock())
+            writes, _ = work(snapshot, journal.view.clock())
         sizes.append(len(writes.puts) + len(writes.deletes))
-        return journal._write(work)
+        return journal.view.write(work)
 
     made = reindexing.reindex(write)
     assert made > 3 * reindexing.PAGE_ROWS
@@ -165,7 +165,7 @@ def test_a_rebuild_that_another_one_took_over_is_busy_and_changes_nothing_more()
         calls += 1
         if calls == 4:
             journal.reindex()
-        return journal._write(work)
+        return journal.view.write(work)
 
     with pytest.raises(Busy, match="another reindex took over"):
         reindexing.reindex(write)

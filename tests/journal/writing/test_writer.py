@@ -46,7 +46,7 @@ def journal(engine: Slow) -> Iterator[Journal]:
 def test_a_lone_caller_commits_on_its_own_thread_and_starts_none(journal: Journal, engine: Slow) -> None:
     before = set(threading.enumerate())
     for number in range(3):
-        journal._writer.submit(TENANT, note("run", str(number)))
+        journal.view.writer.submit(TENANT, note("run", str(number)))
     assert set(threading.enumerate()) <= before  # one of another test may have ended meanwhile
     assert len(engine.commits) == 3
     assert engine.ways_given == 0
@@ -134,16 +134,16 @@ def test_a_lone_caller_waits_for_nobody_and_many_wait_a_moment_for_each_other(
     monkeypatch.setattr(writing, "time", watch)
     pauses = watch.pauses
     for number in range(5):
-        journal._writer.submit(TENANT, note("lone", str(number)))
+        journal.view.writer.submit(TENANT, note("lone", str(number)))
     assert pauses == []
     asked_together(journal, engine, [note("a"), note("b"), note("c")])
-    assert journal._writer._expected == 3
-    journal._writer._last_seconds = 3600.0  # so that the wait ends by its longest, and not by a short transaction
+    assert journal.view.writer._expected == 3
+    journal.view.writer._last_seconds = 3600.0  # so that the wait ends by its longest, and not by a short transaction
     pauses.clear()
-    journal._writer.submit(TENANT, note("back"))
+    journal.view.writer.submit(TENANT, note("back"))
     assert set(pauses) == {writing.GATHERING_PAUSE}
     pauses.clear()
-    journal._writer.submit(TENANT, note("back", "alone"))
+    journal.view.writer.submit(TENANT, note("back", "alone"))
     assert pauses == []
 
 
@@ -153,14 +153,14 @@ def test_a_lone_caller_waits_for_nobody_and_many_wait_a_moment_for_each_other(
 def test_a_recent_run_is_not_read_again_until_somebody_else_has_written(journal: Journal, engine: Slow) -> None:
     acme = journal.tenant(TENANT)
     state = (STATE, run_key(TENANT, "run"))
-    journal._writer.submit(TENANT, note("run", "1"))
+    journal.view.writer.submit(TENANT, note("run", "1"))
     engine.read.clear()
-    journal._writer.submit(TENANT, note("run", "2"))
+    journal.view.writer.submit(TENANT, note("run", "2"))
     assert state not in engine.read
-    with Journal(engine, journal._setting, system_clock, "sealbook") as other:
+    with Journal(engine, journal.view.setting, system_clock, "sealbook") as other:
         other.tenant(TENANT).append("run", [entries.note("3")], epoch=1)
         engine.read.clear()
-        journal._writer.submit(TENANT, note("run", "4"))
+        journal.view.writer.submit(TENANT, note("run", "4"))
         assert state in engine.read
         assert [record.data["text"] for record in acme.read("run")] == ["1", "2", "3", "4"]
         assert journal.check().ok
@@ -170,8 +170,8 @@ def test_a_recent_run_is_not_read_again_until_somebody_else_has_written(journal:
 def test_a_seal_ends_the_lease_that_was_remembered_and_renewed_in_one_transaction(
     journal: Journal, engine: Slow, earlier: str
 ) -> None:
-    lease = journal._writer.submit(TENANT, requests.acquire("run", owner="w", ttl=30))
-    journal._writer.submit(TENANT, note("run", epoch=lease.epoch))
+    lease = journal.view.writer.submit(TENANT, requests.acquire("run", owner="w", ttl=30))
+    journal.view.writer.submit(TENANT, note("run", epoch=lease.epoch))
     renewal = requests.renew("run", owner="w", epoch=lease.epoch, ttl=30)
     concluded = requests.append("run", [entries.concluded("done")], epoch=lease.epoch, seal=True)
     asked_together(journal, engine, [renewal, concluded] if earlier == "renewed" else [concluded])
@@ -182,8 +182,8 @@ def test_a_seal_ends_the_lease_that_was_remembered_and_renewed_in_one_transactio
 def test_what_is_remembered_is_bounded_and_the_oldest_goes(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sealbook.journal.deciding.recent.RUNS_MAX", 3)
     for run in ("a", "b", "c", "a", "d"):
-        journal._writer.submit(TENANT, note(run))
-    assert [run for _, run in journal._writer._recent._standings] == ["c", "a", "d"]
+        journal.view.writer.submit(TENANT, note(run))
+    assert [run for _, run in journal.view.writer._recent._standings] == ["c", "a", "d"]
 
 
 # --- trouble --------------------------------------------------------------------------------------------------------
@@ -191,9 +191,9 @@ def test_what_is_remembered_is_bounded_and_the_oldest_goes(journal: Journal, mon
 
 def test_a_commit_that_fails_is_told_to_everybody_by_an_error_of_their_own(journal: Journal, engine: Slow) -> None:
     with held(engine) as go:
-        first = calling(lambda: journal._writer.submit(TENANT, note("first")))
+        first = calling(lambda: journal.view.writer.submit(TENANT, note("first")))
         assert engine.began.wait(30)
-        rest = [calling(lambda run=run: journal._writer.submit(TENANT, note(run))) for run in "abc"]  # type: ignore[misc]
+        rest = [calling(lambda run=run: journal.view.writer.submit(TENANT, note(run))) for run in "abc"]  # type: ignore[misc]
         queued(journal, 4)
         engine.failures = [Busy("in the first"), CommitUnknown("in the second")]
         go.set()
@@ -214,11 +214,11 @@ def test_when_one_request_may_be_at_fault_each_is_tried_alone(
 ) -> None:
     error.add_note(NOT_WRITTEN)
     with held(engine) as go:
-        first = calling(lambda: journal._writer.submit(TENANT, note("first")))
+        first = calling(lambda: journal.view.writer.submit(TENANT, note("first")))
         assert engine.began.wait(30)
         rest = []
         for number, run in enumerate("abc", 2):
-            rest.append(calling(lambda run=run: journal._writer.submit(TENANT, note(run))))  # type: ignore[misc]
+            rest.append(calling(lambda run=run: journal.view.writer.submit(TENANT, note(run))))  # type: ignore[misc]
             queued(journal, number)
         engine.failures = [Busy("in the first"), error, error]
         go.set()
@@ -237,7 +237,7 @@ def test_a_ticket_that_is_withdrawn_while_it_leads_makes_nobody_else_lead(
     journal: Journal, engine: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two leaders at once would both take what is behind them, and write it twice."""
-    writer, loop = journal._writer, Loop()
+    writer, loop = journal.view.writer, Loop()
     leading, go = threading.Event(), threading.Event()
 
     def gather() -> None:
@@ -262,13 +262,13 @@ def test_whoever_leads_stays_first_until_everybody_has_an_answer(
     journal: Journal, engine: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where each is tried alone: the second would else lead while the first still commits it."""
-    writer = journal._writer
+    writer = journal.view.writer
     firsts: list[Any] = []
 
     def watched(work: Work) -> Any:
         first = writer._first()
         firsts.append(None if first is None else first.request)
-        return journal._write(work)
+        return journal.view.write(work)
 
     monkeypatch.setattr(writer, "_write", watched)
     engine.failures = [Busy("in the first"), StoreFull("no room")]
@@ -288,12 +288,12 @@ def test_the_leader_leaves_the_queue_last(journal: Journal, engine: Slow, monkey
                 left.append(ticket)
             super().pop(ticket, default)
 
-    monkeypatch.setattr(journal._writer, "_queue", Watched())
+    monkeypatch.setattr(journal.view.writer, "_queue", Watched())
     loop = Loop()
     with held(engine) as go:
-        thread, _ = calling(lambda: journal._writer.submit(TENANT, note("first")))
+        thread, _ = calling(lambda: journal.view.writer.submit(TENANT, note("first")))
         assert engine.began.wait(30)
-        tickets = [journal._writer.enlist(TENANT, note(f"run-{number}"), loop) for number in range(3)]
+        tickets = [journal.view.writer.enlist(TENANT, note(f"run-{number}"), loop) for number in range(3)]
         go.set()
         thread.join(30)
         loop.wait(3)
@@ -307,11 +307,11 @@ def test_a_courtesy_that_fails_is_no_part_of_an_answer(
     def fail() -> None:
         raise Closed
 
-    monkeypatch.setattr(journal._writer, "_give_way", fail)
+    monkeypatch.setattr(journal.view.writer, "_give_way", fail)
     with held(engine) as go:
-        first, answer = calling(lambda: journal._writer.submit(TENANT, note("first")))
+        first, answer = calling(lambda: journal.view.writer.submit(TENANT, note("first")))
         assert engine.began.wait(30)
-        second, _ = calling(lambda: journal._writer.submit(TENANT, note("second")))
+        second, _ = calling(lambda: journal.view.writer.submit(TENANT, note("second")))
         queued(journal, 2)
         go.set()
         first.join(30)
@@ -331,7 +331,7 @@ class Deaf(Loop):
 
 
 def test_a_loop_that_cannot_be_told_keeps_nobody_else_from_being_told(engine: Slow) -> None:
-    writer = Journal.over(engine)._writer  # not closed: that would wait for whoever is not answered
+    writer = Journal.over(engine).view.writer  # not closed: that would wait for whoever is not answered
     deaf, loop = Deaf(), Loop()
     engine.began.clear()
     with held(engine) as go:
@@ -361,10 +361,10 @@ def test_where_no_thread_can_be_started_nothing_is_left_in_the_queue(
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
         with pytest.raises(RuntimeError, match="can't start"):
-            journal._writer.enlist(TENANT, note("refused"), loop)
-    journal._writer.submit(TENANT, note("thread"))
-    assert journal._writer._thread is None
-    journal._writer.enlist(TENANT, note("loop"), loop)
+            journal.view.writer.enlist(TENANT, note("refused"), loop)
+    journal.view.writer.submit(TENANT, note("thread"))
+    assert journal.view.writer._thread is None
+    journal.view.writer.enlist(TENANT, note("loop"), loop)
     loop.wait(1)
     assert [standing.run for standing in journal.tenant(TENANT).runs()] == ["loop", "thread"]
     journal.close()
@@ -373,9 +373,9 @@ def test_where_no_thread_can_be_started_nothing_is_left_in_the_queue(
 def test_the_writers_thread_ends_with_a_journal_that_nobody_has_closed(engine: Slow) -> None:
     journal = Journal.over(engine)
     loop = Loop()
-    journal._writer.enlist(TENANT, note("loop"), loop)
+    journal.view.writer.enlist(TENANT, note("loop"), loop)
     loop.wait(1)
-    thread, known = journal._writer._thread, weakref.ref(journal)
+    thread, known = journal.view.writer._thread, weakref.ref(journal)
     assert thread is not None
     assert thread.is_alive()
     del journal
@@ -394,10 +394,10 @@ def test_a_journal_that_nobody_knows_any_more_still_answers_what_it_was_asked(en
     for number in range(20):
         loop = Loop()
         journal = Journal.over(Slow())
-        journal._writer.enlist(TENANT, note("first"), loop)
+        journal.view.writer.enlist(TENANT, note("first"), loop)
         if number % 2:
             loop.wait(1)
-            journal._writer.enlist(TENANT, note("second"), loop)
+            journal.view.writer.enlist(TENANT, note("second"), loop)
         known.append(weakref.ref(journal))
         del journal
         gc.collect()
@@ -427,12 +427,12 @@ def test_a_signer_that_wants_to_end_its_thread_does_not_end_the_writers(clock: M
     device = Device()
     journal = Journal.in_memory(signer=device, clock=clock)
     device.works = False
-    ticket = journal._writer.enlist(TENANT, note("refused"), loop)
+    ticket = journal.view.writer.enlist(TENANT, note("refused"), loop)
     loop.wait(1)
     with pytest.raises(SystemExit, match="no device"):
         ticket.result()
     device.works = True
-    ticket = journal._writer.enlist(TENANT, note("signed"), loop)
+    ticket = journal.view.writer.enlist(TENANT, note("signed"), loop)
     loop.wait(2)
     assert ticket.result()[0].run == "signed"
     assert journal.check().ok
@@ -442,10 +442,10 @@ def test_a_signer_that_wants_to_end_its_thread_does_not_end_the_writers(clock: M
 def test_a_loop_is_told_once_for_all_its_tickets_of_a_transaction(journal: Journal, engine: Slow) -> None:
     one, other = Loop(), Loop()
     with held(engine) as go:
-        journal._writer.enlist(TENANT, note("first"), one)
+        journal.view.writer.enlist(TENANT, note("first"), one)
         assert engine.began.wait(30)
-        mine = [journal._writer.enlist(TENANT, note(f"mine-{number}"), one) for number in range(5)]
-        others = [journal._writer.enlist(TENANT, note(f"other-{number}", epoch=9), other) for number in range(3)]
+        mine = [journal.view.writer.enlist(TENANT, note(f"mine-{number}"), one) for number in range(5)]
+        others = [journal.view.writer.enlist(TENANT, note(f"other-{number}", epoch=9), other) for number in range(3)]
         go.set()
         one.wait(6)
         other.wait(3)
@@ -461,13 +461,13 @@ def test_a_loop_is_told_once_for_all_its_tickets_of_a_transaction(journal: Journ
 def test_threads_and_loops_share_transactions(journal: Journal, engine: Slow) -> None:
     loop = Loop()
     with held(engine) as go:
-        thread, found = calling(lambda: journal._writer.submit(TENANT, note("thread-1")))
+        thread, found = calling(lambda: journal.view.writer.submit(TENANT, note("thread-1")))
         assert engine.began.wait(30)
-        journal._writer.enlist(TENANT, note("loop-1"), loop)
+        journal.view.writer.enlist(TENANT, note("loop-1"), loop)
         queued(journal, 2)
-        second, found_second = calling(lambda: journal._writer.submit(TENANT, note("thread-2")))
+        second, found_second = calling(lambda: journal.view.writer.submit(TENANT, note("thread-2")))
         queued(journal, 3)
-        journal._writer.enlist(TENANT, note("loop-2"), loop)
+        journal.view.writer.enlist(TENANT, note("loop-2"), loop)
         go.set()
         thread.join(30)
         second.join(30)
@@ -480,16 +480,16 @@ def test_threads_and_loops_share_transactions(journal: Journal, engine: Slow) ->
 def test_a_ticket_can_be_withdrawn_until_a_transaction_has_taken_it(journal: Journal, engine: Slow) -> None:
     loop = Loop()
     with held(engine) as go:
-        taken = journal._writer.enlist(TENANT, note("taken"), loop)
+        taken = journal.view.writer.enlist(TENANT, note("taken"), loop)
         assert engine.began.wait(30)
-        free = journal._writer.enlist(TENANT, note("free"), loop)
-        last = journal._writer.enlist(TENANT, note("last"), loop)
-        assert not journal._writer.withdraw(taken)
-        assert journal._writer.withdraw(free)
-        assert not journal._writer.withdraw(free)
+        free = journal.view.writer.enlist(TENANT, note("free"), loop)
+        last = journal.view.writer.enlist(TENANT, note("last"), loop)
+        assert not journal.view.writer.withdraw(taken)
+        assert journal.view.writer.withdraw(free)
+        assert not journal.view.writer.withdraw(free)
         go.set()
         loop.wait(2)
-    assert not journal._writer.withdraw(last)
+    assert not journal.view.writer.withdraw(last)
     assert [standing.run for standing in journal.tenant(TENANT).runs()] == ["last", "taken"]
 
 
@@ -498,14 +498,14 @@ def test_many_threads_and_loops_lose_nothing(journal: Journal) -> None:
 
     def work(number: int) -> None:
         for step in range(40):
-            journal._writer.submit(TENANT, note(f"thread-{number}", str(step)))
+            journal.view.writer.submit(TENANT, note(f"thread-{number}", str(step)))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for step in range(40):
         for number in range(8):
-            journal._writer.enlist(TENANT, note(f"loop-{number}", str(step)), loop)
+            journal.view.writer.enlist(TENANT, note(f"loop-{number}", str(step)), loop)
     for thread in threads:
         thread.join(60)
     loop.wait(320)
@@ -525,18 +525,18 @@ def test_closing_lets_nobody_in_and_answers_everybody_in_the_queue(engine: Slow)
     loop = Loop()
     engine.began.clear()
     with held(engine) as go:
-        thread, found = calling(lambda: journal._writer.submit(TENANT, note("one")))
+        thread, found = calling(lambda: journal.view.writer.submit(TENANT, note("one")))
         assert engine.began.wait(30)
-        other, found_other = calling(lambda: journal._writer.submit(TENANT, note("two")))
+        other, found_other = calling(lambda: journal.view.writer.submit(TENANT, note("two")))
         queued(journal, 2)
-        ticket = journal._writer.enlist(TENANT, note("three"), loop)
+        ticket = journal.view.writer.enlist(TENANT, note("three"), loop)
         closing, closed = calling(journal.close)
-        while not journal._writer._closed:
+        while not journal.view.writer._closed:
             threading.Event().wait(0.001)
         with pytest.raises(Closed):
-            journal._writer.submit(TENANT, note("late"))
+            journal.view.writer.submit(TENANT, note("late"))
         with pytest.raises(Closed):
-            journal._writer.enlist(TENANT, note("late"), loop)
+            journal.view.writer.enlist(TENANT, note("late"), loop)
         assert closed == []
         go.set()
         closing.join(30)
@@ -552,16 +552,16 @@ def test_closing_lets_nobody_in_and_answers_everybody_in_the_queue(engine: Slow)
 def test_a_child_of_a_fork_is_refused_and_the_parent_goes_on(tmp_path: Path) -> None:
     with Journal.open(tmp_path / "a.sealbook", create=True) as journal:
         loop = Loop()
-        journal._writer.enlist(TENANT, note("before"), loop)
+        journal.view.writer.enlist(TENANT, note("before"), loop)
         loop.wait(1)
         child = os.fork()
         if child == 0:
             try:
-                journal._writer.submit(TENANT, note("child"))
+                journal.view.writer.submit(TENANT, note("child"))
             except OpenedBeforeFork:
                 os._exit(42)
             finally:
                 os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
-        journal._writer.submit(TENANT, note("after"))
+        journal.view.writer.submit(TENANT, note("after"))
         assert [standing.run for standing in journal.tenant(TENANT).runs()] == ["after", "before"]

@@ -95,7 +95,7 @@ def test_of_a_whole_store_nothing_is_lost(make: Any, tmp_path: Path) -> None:
     found = recovered(folder, tmp_path / "r")
     assert found.whole and [tenant.tenant for tenant in found.tenants] == journal.tenants()
     with checked(tmp_path / "r") as again:
-        assert again._setting.identity.lineage_id == journal._setting.identity.lineage_id
+        assert again.view.setting.identity.lineage_id == journal.view.setting.identity.lineage_id
         for name in journal.tenants():
             one, other = journal.tenant(name), again.tenant(name)
             assert hashes(again, name) == hashes(journal, name)
@@ -382,7 +382,7 @@ def test_a_store_without_the_file_that_says_whose_it_is_is_recovered(tmp_path: P
     recovered(folder, tmp_path / "r2")
     for target in ("r", "r2"):
         with checked(tmp_path / target) as again:
-            assert again._setting.identity.lineage_id == journal._setting.identity.lineage_id
+            assert again.view.setting.identity.lineage_id == journal.view.setting.identity.lineage_id
 
 
 # --- the two places --------------------------------------------------------------------------------------------------

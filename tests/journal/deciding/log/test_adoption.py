@@ -7,6 +7,7 @@ import random
 import pytest
 from published_log import publish, signed_note
 from tampering import all_rows, change, engine_of, forge, random_history
+from whole_journal import journal_of
 
 from sealbook.journal import Busy, Corrupt, InvalidInput, Journal, Tenant, entries, requests
 from sealbook.journal.deciding.acts import log_adoption_of
@@ -51,7 +52,7 @@ def test_the_first_leaf_states_the_old_checkpoint_and_the_stores_leaves_follow(a
     check_handed_over(logged(acme)[0], old)
     checkpoint = acme.checkpoint()
     assert (checkpoint.origin, checkpoint.size) == ("example.com/log-2/acme", 4)
-    assert acme._journal.check().ok
+    assert journal_of(acme).check().ok
 
 
 def test_every_proof_holds_in_the_new_log(acme: Tenant) -> None:
@@ -74,7 +75,7 @@ def test_the_log_goes_on_and_can_be_signed_and_published(acme: Tenant) -> None:
     batch = acme.anchor_open()
     assert batch is not None and batch.runs == 1  # the run of operator acts: the act itself
     assert publish(acme).startswith(b"elsewhere\n6\n")
-    assert acme._journal.check().ok
+    assert journal_of(acme).check().ok
 
 
 def test_the_act_is_recorded_with_the_checkpoint_as_it_was_signed(acme: Tenant) -> None:
@@ -99,14 +100,14 @@ def test_a_log_may_go_on_again_and_its_first_leaf_gives_way(acme: Tenant) -> Non
     acme.adopt_log("third", last(acme, 12), actor="ada")
     assert logged(acme) == [adopted_leaf("second", 12, ROOT), *before]
     assert (acme.origin, acme.log_positions(["done"])) == ("third", [2])
-    assert acme._journal.check().ok
+    assert journal_of(acme).check().ok
 
 
 def test_other_tenants_are_left_alone(acme: Tenant) -> None:
-    other = acme._journal.tenant("acme2")
+    other = journal_of(acme).tenant("acme2")
     other.append("done", [entries.concluded("completed")], epoch=1, seal=True)
     publish(other)
-    engine = engine_of(acme._journal)
+    engine = engine_of(journal_of(acme))
     before = {place: value for place, value in all_rows(engine).items() if place[1].startswith(b"acme2")}
     acme.adopt_log("elsewhere", last(acme), actor="ada")
     assert {place: value for place, value in all_rows(engine).items() if place[1].startswith(b"acme2")} == before
@@ -114,10 +115,10 @@ def test_other_tenants_are_left_alone(acme: Tenant) -> None:
 
 
 def test_an_empty_log_may_go_on(acme: Tenant) -> None:
-    new = acme._journal.tenant("new")
+    new = journal_of(acme).tenant("new")
     new.adopt_log("elsewhere", last(new), actor="ada")
     assert (new.origin, new.checkpoint().size) == ("elsewhere", 1)
-    assert acme._journal.check().ok
+    assert journal_of(acme).check().ok
 
 
 @pytest.mark.parametrize("seeds", [range(20), range(20, 40)], ids=str)
@@ -150,10 +151,10 @@ def test_a_log_that_can_be_extended_is_not_given_up(acme: Tenant) -> None:
     "origin", ["example.com/log", "example.com/log/acme", "example.com/log/other", "example.com/log/new-one"]
 )
 def test_an_origin_that_another_log_has_or_could_have_is_refused(acme: Tenant, origin: str) -> None:
-    acme._journal.tenant("other").append("r", [entries.note("n")], epoch=1)
+    journal_of(acme).tenant("other").append("r", [entries.note("n")], epoch=1)
     with pytest.raises(OriginsCoincide):
         acme.adopt_log(origin, last(acme), actor="ada")
-    other = acme._journal.tenant("other")
+    other = journal_of(acme).tenant("other")
     other.adopt_log("elsewhere", last(other), actor="ada")
     with pytest.raises(OriginsCoincide, match="tenant other"):
         acme.adopt_log("elsewhere", last(acme), actor="ada")
@@ -168,16 +169,16 @@ def test_an_origin_that_another_log_has_or_could_have_is_refused(acme: Tenant, o
     ],
 )
 def test_what_is_no_checkpoint_of_the_log_is_refused(acme: Tenant, note: bytes, reason: str) -> None:
-    before = all_rows(engine_of(acme._journal))
+    before = all_rows(engine_of(journal_of(acme)))
     with pytest.raises(InvalidInput, match=reason):
         acme.adopt_log("elsewhere", note, actor="ada")
-    assert all_rows(engine_of(acme._journal)) == before
+    assert all_rows(engine_of(journal_of(acme))) == before
 
 
 def test_an_adoption_stands_alone_in_its_commit(acme: Tenant) -> None:
     note = last(acme)
     old = Checkpoint(acme.origin, 9, ROOT)
-    before = all_rows(engine_of(acme._journal))
+    before = all_rows(engine_of(journal_of(acme)))
     with pytest.raises(Busy):
         acme.group(
             [
@@ -185,7 +186,7 @@ def test_an_adoption_stands_alone_in_its_commit(acme: Tenant) -> None:
                 requests.adopt_log("elsewhere", old, note, actor="ada", reason=""),
             ]
         )
-    assert all_rows(engine_of(acme._journal)) == before
+    assert all_rows(engine_of(journal_of(acme))) == before
 
 
 # --- what check holds it to ------------------------------------------------------------------------------------------
@@ -193,26 +194,26 @@ def test_an_adoption_stands_alone_in_its_commit(acme: Tenant) -> None:
 
 def test_an_act_that_states_no_checkpoint_is_found(acme: Tenant) -> None:
     acme.adopt_log("elsewhere", last(acme), actor="ada")
-    forge(acme._journal, "acme", "~tenant", "LogAdopted", {"origin": "x"}, epoch=0)
-    assert any("is no adoption of a log" in finding.what for finding in acme._journal.check().damaged)
+    forge(journal_of(acme), "acme", "~tenant", "LogAdopted", {"origin": "x"}, epoch=0)
+    assert any("is no adoption of a log" in finding.what for finding in journal_of(acme).check().damaged)
 
 
 def test_an_origin_that_is_not_the_records_is_found(acme: Tenant) -> None:
     acme.adopt_log("elsewhere", last(acme), actor="ada")
     place = (tables.ORIGINS, b"acme")
-    change(engine_of(acme._journal), {place: all_rows(engine_of(acme._journal))[place][:8] + b"another"})
-    [finding] = acme._journal.check().damaged
+    change(engine_of(journal_of(acme)), {place: all_rows(engine_of(journal_of(acme)))[place][:8] + b"another"})
+    [finding] = journal_of(acme).check().damaged
     assert (finding.table, finding.what) == (tables.ORIGINS, "the origin is not the one that the record says")
 
 
 def test_a_first_leaf_that_adopts_something_else_is_found(acme: Tenant) -> None:
-    engine, place = engine_of(acme._journal), (tables.LEAVES, tables.number_key("acme", 0))
+    engine, place = engine_of(journal_of(acme)), (tables.LEAVES, tables.number_key("acme", 0))
     acme.adopt_log("elsewhere", last(acme), actor="ada")
     leaf = adopted_leaf("example.com/log/acme", 8, ROOT)
     hashes = [leaf.hash(), *(each.hash() for each in logged(acme)[1:])]
     nodes = {tables.node_place("acme", node): value for node, value in tree.added(0, hashes, lambda wanted: [])}
     change(engine, {place: leaf.encode(), **nodes})
-    whats = {finding.what for finding in acme._journal.check().damaged}
+    whats = {finding.what for finding in journal_of(acme).check().damaged}
     assert "the first leaf is not the one that adopts the old log" in whats
 
 

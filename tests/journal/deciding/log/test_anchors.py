@@ -6,6 +6,7 @@ import random
 
 import pytest
 from tampering import change, engine_of, flipped, record_place, rows
+from whole_journal import journal_of
 
 from sealbook.journal import Corrupt, Journal, Tenant, entries, requests
 from sealbook.journal.deciding.log.anchors import anchor_open
@@ -97,7 +98,7 @@ def test_operator_acts_are_covered(acme: Tenant) -> None:
 
 
 def test_tenants_are_apart(acme: Tenant) -> None:
-    other = acme._journal.tenant("acme2")
+    other = journal_of(acme).tenant("acme2")
     note(acme, "a")
     note(other, "a", "b")
     batch = acme.anchor_open()
@@ -119,7 +120,7 @@ def test_what_the_same_commit_moved_is_covered(acme: Tenant) -> None:
     hold(acme, "new", 1, 0)
     again = acme.anchor_open()
     assert again is not None and (again.runs, again.arrival) == (1, 4)
-    assert acme._journal.check().ok
+    assert journal_of(acme).check().ok
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -128,7 +129,7 @@ def test_more_runs_than_one_batch_takes_are_covered_by_those_after_it(acme: Tena
     chance = random.Random(seed)
     for _ in range(12):
         acme.group([requests.append(f"r{chance.randrange(150)}", [entries.note("n")], epoch=1) for _ in range(60)])
-    engine, covered, taken = engine_of(acme._journal), 0, set[str]()
+    engine, covered, taken = engine_of(journal_of(acme)), 0, set[str]()
     with engine.snapshot() as snapshot:
         overlay = Overlay(snapshot)
         while (batch := anchor_open(overlay, "acme", runs_max=40)) is not None:
@@ -174,7 +175,7 @@ def test_a_batch_does_not_move_a_runs_own_leaf(acme: Tenant) -> None:
 
 def test_a_head_is_recomputed_before_it_is_attested(acme: Tenant) -> None:
     note(acme, "a", "b")
-    engine = engine_of(acme._journal)
+    engine = engine_of(journal_of(acme))
     _, key = record_place(engine, "acme", "b", 1)
     value = rows(engine, tables.JOURNAL)[key]
     change(engine, {(tables.JOURNAL, key): flipped(value, len(value) - 1)})
@@ -187,7 +188,7 @@ def test_a_head_is_recomputed_before_it_is_attested(acme: Tenant) -> None:
 def test_a_proof_through_rows_that_were_changed_is_refused(acme: Tenant, table: str) -> None:
     note(acme, "a", "b", "c")
     acme.anchor_open()
-    engine = engine_of(acme._journal)
+    engine = engine_of(journal_of(acme))
     for key, value in rows(engine, table).items():
         if table == tables.BATCHED and key != tables.position_key("acme", "a", 0):
             continue
@@ -208,7 +209,7 @@ def test_one_run_is_verified_down_to_the_newest_batch_that_has_it(acme: Tenant) 
     report = acme.verify("a")
     assert report.ok and report.leaves == 2
     assert any("1 earlier anchor batches" in line for line in report.not_checked)
-    engine = engine_of(acme._journal)
+    engine = engine_of(journal_of(acme))
     place = (tables.NODES, tables.node_place("acme", Node(0, 0))[1])
     change(engine, {place: bytes(32)})
     assert [finding.what for finding in acme.verify("a").damaged] != []

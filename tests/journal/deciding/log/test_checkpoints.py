@@ -123,7 +123,7 @@ def test_a_signature_that_never_came_leaves_the_log_free_to_be_signed_under_anot
 
     with pytest.raises(NotFound):
         journal.tenant().sign_checkpoint(no_key)
-    renamed = Journal(engine, journal._setting, ManualClock(), "example.com/log").tenant()
+    renamed = Journal(engine, journal.view.setting, ManualClock(), "example.com/log").tenant()
     assert renamed.sign_checkpoint(Signs()).checkpoint.origin == "example.com/log"
     with pytest.raises(InvalidInput, match="under which size 1 was signed"):
         journal.tenant().sign_checkpoint(Signs())
@@ -135,7 +135,7 @@ def test_a_log_that_has_grown_is_not_signed_under_another_name_either() -> None:
     grow(journal.tenant(), "a")
     journal.tenant().sign_checkpoint(Signs())
     grow(journal.tenant(), "b")
-    renamed, sign = Journal(engine, journal._setting, ManualClock(), "example.com/log").tenant(), Signs()
+    renamed, sign = Journal(engine, journal.view.setting, ManualClock(), "example.com/log").tenant(), Signs()
     with pytest.raises(InvalidInput, match="is not sealbook, under which size 1 was signed"):
         renamed.sign_checkpoint(sign)
     assert sign.asked == []
@@ -178,7 +178,7 @@ def test_a_log_that_was_rewritten_after_it_was_signed_is_found() -> None:
 
 def test_a_log_that_is_shorter_than_what_it_signed_is_damage(tenant: Tenant) -> None:
     tenant.sign_checkpoint(Signs())
-    engine = tenant._journal._engine
+    engine = tenant.view.engine
     [(key, value)] = _rows(engine, tables.TENANTS).items()
     row = tables.TenantRow.decode("default", value)
     tamper(engine, tables.TENANTS, key, row._replace(signed=9).encode())

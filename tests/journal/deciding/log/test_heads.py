@@ -44,7 +44,7 @@ def heads(journal: Journal) -> list[TenantHead]:
 
 
 def lineage(journal: Journal) -> bytes:
-    return journal._setting.identity.lineage_id
+    return journal.view.setting.identity.lineage_id
 
 
 # --- what is gathered ------------------------------------------------------------------------------------------------
