@@ -22,7 +22,8 @@ from sealbook.journal import Journal, Moment, Tenant, entries
 from sealbook.journal import requests as ask
 from sealbook.journal.deciding.log.leaves import snapshot_reader
 from sealbook.journal.engine.port import Place, Snapshot, Writes
-from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import Keyring
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.tables import TenantRow
 from sealbook.merkle import tree

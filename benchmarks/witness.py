@@ -19,7 +19,8 @@ from pathlib import Path
 
 from benchmarks.rounds import Scale, rate, ratio, say
 from benchmarks.table import Row
-from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import Keyring
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.hashing import leaf_hash
 from sealbook.merkle.keys import Algorithm, NoteSigner

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from sealbook.indexes.standing import Standing as Standing
 from sealbook.journal import errors as errors
-from sealbook.journal.checking.levels import Level as Level
-from sealbook.journal.checking.whole import CheckReport as CheckReport
-from sealbook.journal.checking.whole import Finding as Finding
+from sealbook.journal.checking.report import CheckReport as CheckReport
+from sealbook.journal.checking.report import Finding as Finding
+from sealbook.journal.checking.report import Level as Level
 from sealbook.journal.deciding import requests
 from sealbook.journal.deciding.acts import Cancellation as Cancellation
 from sealbook.journal.deciding.appending import Appended as Appended

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from sealbook.journal.bundle.container import Codec
     from sealbook.journal.bundle.frames import ClaimedKey
-    from sealbook.journal.exporting.bundle import Exported, Question
+    from sealbook.journal.exporting.bundle import Exported
+    from sealbook.journal.exporting.question import Question
 
 
 NOTHING_IN_SPAN = "no record lies between --since and --until: what was written holds none"
@@ -126,7 +127,7 @@ def _write_bundle(
     setup: Setup, question: Question, path: Path | None, codec: Codec, keys: Sequence[ClaimedKey], restart: bool
 ) -> tuple[Exported, bool]:
     """Write it, or what is left to write of it; and whether it was begun before."""
-    from sealbook.journal.exporting.bundle import export
+    from sealbook.journal.exporting import export
     from sealbook.journal.exporting.file import Resumed, export_to
     from sealbook.journal.records.instants import of_millis
 
@@ -168,7 +169,7 @@ def _question(
     until: int | None,
     all_tenants: bool,
 ) -> Question:
-    from sealbook.journal.exporting.bundle import Question
+    from sealbook.journal.exporting.question import Question
 
     span = since is not None or until is not None
     if sum((bool(runs), bool(cases), span, all_tenants)) > 1:

@@ -17,7 +17,8 @@ from sealbook.cli.ground.setup import Setup, pass_setup
 
 if TYPE_CHECKING:
     from sealbook.cli.screen.output import Output
-    from sealbook.journal.keys.ring import Key, Keyring, Purpose
+    from sealbook.journal.keys.public_halves import Purpose
+    from sealbook.journal.keys.ring import Key, Keyring
     from sealbook.merkle.keys import Algorithm
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -91,7 +92,7 @@ def gen(
     tenant `default` and BASE/TENANT for any other, and for a log that went on under another origin (`sealbook log
     adopt`) that one. Those that have a key keep it, and it is printed like a new one.
     """
-    from sealbook.journal.keys.ring import ALGORITHMS, Purpose
+    from sealbook.journal.keys.public_halves import ALGORITHMS, Purpose
 
     _one_of(record, log, witness)
     ring = keyring_options.opened(keys)
@@ -235,7 +236,7 @@ def export(setup: Setup, name: str, private: bool, to: str | None, keys: str | N
     found = ring.find(name)
     chosen = [key for key in found if len(found) == 1 or _signs(ring, key)]
     if private:
-        from sealbook.journal.keys.ring import KeyRefused
+        from sealbook.journal.keys.public_halves import KeyRefused
 
         assert to is not None
         if len(chosen) != 1:
@@ -284,8 +285,7 @@ def import_(
     its name and purpose there.
     """
     from sealbook.journal.keys import pkcs8
-    from sealbook.journal.keys.public_halves import published_path
-    from sealbook.journal.keys.ring import Purpose
+    from sealbook.journal.keys.public_halves import Purpose, published_path
 
     _one_of(record, log, witness)
     tenant: str | None = None
@@ -351,7 +351,7 @@ def _based(setup: Setup, base: str | None) -> Setup:
 def _kept(ring: Keyring, origin: str, tenant: str | None) -> list[Key]:
     """The keys that the origin of this tenant's log has. That of another tenant is left to `generate` to refuse."""
     from sealbook.journal.keys import public_halves
-    from sealbook.journal.keys.ring import KeyRefused
+    from sealbook.journal.keys.public_halves import KeyRefused
 
     found = [key for key in ring.named(origin) if key.purpose == "log"]
     theirs = [key for key in found if key.tenant is not None]
@@ -419,7 +419,7 @@ def _succeeded(ring: Keyring, key: Key) -> bool:
 
 def _object(ring: Keyring, key: Key) -> dict[str, Any]:
     """A key as JSON: its public half and where it stands."""
-    from sealbook.journal.keys.ring import Purpose
+    from sealbook.journal.keys.public_halves import Purpose
     from sealbook.journal.records import instants
 
     published = ring.published(key) if key.purpose is Purpose.LOG else None

@@ -53,7 +53,7 @@ def default_folder() -> Path:
 def passphrase(file: str | None, *, what: str, needed: bool, new: bool = False) -> bytes | None:
     """The passphrase: from the file, or else, where one is needed, from the person at the terminal; twice if it is
     `new`. `what` says what it is for."""
-    from sealbook.journal.keys.ring import WrongPassphrase
+    from sealbook.journal.keys.public_halves import WrongPassphrase
 
     if file is not None:
         return _of_file(Path(file))

@@ -19,7 +19,8 @@ from sealbook.cli.publishing.memory import Known, Memory
 from sealbook.journal.deciding.log.checkpoints import KeptCheckpoint
 from sealbook.journal.deciding.log.promises import Consistent, PublishedAhead, check_growth
 from sealbook.journal.errors import NotFound
-from sealbook.journal.keys.ring import KeyRefused, Keyring, Purpose
+from sealbook.journal.keys.public_halves import KeyRefused, Purpose
+from sealbook.journal.keys.ring import Keyring
 from sealbook.journal.store.logs import Log, StoreLog
 from sealbook.merkle import tree
 from sealbook.merkle.checkpoint import Checkpoint

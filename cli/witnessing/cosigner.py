@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
 
-from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import Keyring
 from sealbook.merkle.keys import NoteSigner, VerifierKey
 
 

@@ -3,7 +3,7 @@
 >>> import io
 >>> from sealbook.journal import Journal, entries
 >>> from sealbook.journal.bundle import verify
->>> from sealbook.journal.exporting.bundle import Question, export
+>>> from sealbook.journal.exporting import Question, export
 >>> journal = Journal.in_memory()
 >>> _ = journal.tenant("acme").append("order-42", [entries.concluded("completed")], epoch=1, seal=True)
 >>> file = io.BytesIO()

@@ -8,7 +8,7 @@ members a record has, and what they must be, `record` says.
 from __future__ import annotations
 
 import struct
-from collections.abc import Container, Iterator
+from collections.abc import Container
 
 from sealbook.journal.records.body import MEMBERS
 from sealbook.journal.records.cbor import DEPTH_MAX
@@ -154,19 +154,13 @@ def _simple(data: bytes, at: int, info: int) -> int:
     [value] = struct.unpack(layout, stored)
     if value - value != 0:
         raise ValueError("has a number that is not finite")
-    for shorter in _shorter(info):
-        try:
-            if struct.unpack(shorter, struct.pack(shorter, value))[0] == value:
-                raise _TooLong
-        except OverflowError:
-            continue
+    if any(_fits(value, shorter) for number, (shorter, _) in _FLOATS.items() if number < info):
+        raise ValueError("has a float that is written longer than it need be")
     return at + size
 
 
-class _TooLong(ValueError):
-    def __init__(self) -> None:
-        super().__init__("has a float that is written longer than it need be")
-
-
-def _shorter(info: int) -> Iterator[str]:
-    return (layout for number, (layout, _) in _FLOATS.items() if number < info)
+def _fits(value: float, layout: str) -> bool:
+    try:
+        return bool(struct.unpack(layout, struct.pack(layout, value))[0] == value)
+    except OverflowError:
+        return False

@@ -58,7 +58,7 @@ class Codec(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Preamble:
-    """How the file is written, and when it was: unix milliseconds, by the clock of whoever exported."""
+    """How the file is written, and when it was: unix milliseconds, by the clock of the exporter."""
 
     codec: Codec
     made_at: int

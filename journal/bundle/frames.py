@@ -6,7 +6,7 @@
     kind   what it says
     H      header      CBOR map: what, lineage, asked, since?, until?, left_out
     Q      asked       a name: of a run or of a case that was asked for
-    K      key         CBOR map: name, public, purpose, algorithm: a public key, as whoever exported says
+    K      key         CBOR map: name, public, purpose, algorithm: a public key, as the exporter says
     T      tenant      CBOR map: tenant, origin, records, size, root
     S      signer      algorithm u8 ‖ public key 32
     R      record      the row as the store has it
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from sealbook.journal.bundle.faults import CONTENT, Damaged, Fault
@@ -34,11 +34,12 @@ from sealbook.journal.records import names as ids
 from sealbook.journal.records.body import BODY_BYTES_MAX, LINEAGE_BYTES
 from sealbook.journal.records.row import Row, decode_row
 from sealbook.merkle.anchor_batch import INNER_HASHES_MAX, INNER_PREFIX
+from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.entry import LEAF_ENTRY_BYTES, LeafEntry
 from sealbook.merkle.errors import Malformed
 from sealbook.merkle.hashing import EMPTY_ROOT, HASH_BYTES, PROOF_HASHES_MAX, SIZE_MAX
 from sealbook.merkle.keys import ED25519_PUBLIC_KEY_BYTES, MLDSA44_PUBLIC_KEY_BYTES, NAME_BYTES_MAX
-from sealbook.merkle.note import NOTE_BYTES_MAX
+from sealbook.merkle.note import NOTE_BYTES_MAX, Note
 
 HEADER, ASKED, KEY, TENANT, SIGNER, RECORD, ENTRY, LEAF, CHECKPOINT, PROOF, END, END_OF_ALL = b"HQKTSRBLCPEZ"
 NAMES = {
@@ -55,22 +56,26 @@ NAMES = {
     END: "end",
     END_OF_ALL: "end of all",
 }
+COUNTED = {  # what a tenant's part counts: the member of `Counts` by kind; runs are counted by their first records
+    SIGNER: "signers",
+    RECORD: "records",
+    ENTRY: "entries",
+    LEAF: "leaves",
+    CHECKPOINT: "checkpoints",
+    PROOF: "proofs",
+}
 HEAD = struct.Struct(">BI")
 MAP_BYTES_MAX = 4096
 INNER_BYTES_MAX = len(INNER_PREFIX) + LEAF_ENTRY_BYTES + 8 + HASH_BYTES * INNER_HASHES_MAX
 BYTES_MAX = {
-    HEADER: MAP_BYTES_MAX,
+    **dict.fromkeys((HEADER, KEY, TENANT, END, END_OF_ALL), MAP_BYTES_MAX),
     ASKED: ids.RUN_BYTES_MAX,
-    KEY: MAP_BYTES_MAX,
-    TENANT: MAP_BYTES_MAX,
     SIGNER: 33,
     RECORD: BODY_BYTES_MAX + 256,
     ENTRY: LEAF_ENTRY_BYTES + ids.RUN_BYTES_MAX,
     LEAF: 8 + LEAF_ENTRY_BYTES + ids.RUN_BYTES_MAX,
     CHECKPOINT: 9 + NOTE_BYTES_MAX,
     PROOF: 8 + LEAF_ENTRY_BYTES + 1 + HASH_BYTES * PROOF_HASHES_MAX + 4 + INNER_BYTES_MAX + ids.RUN_BYTES_MAX,
-    END: MAP_BYTES_MAX,
-    END_OF_ALL: MAP_BYTES_MAX,
 }
 WHOLE = ("store", "tenant")  # what a bundle may hold: every record, from which a store can be built again,
 SELECTED = ("runs", "cases", "span")  # or selected runs, whole, of one tenant
@@ -116,7 +121,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedKey:
-    """A public key, and whose it is and what for, as whoever exported says: `record`, `log` or `witness`.
+    """A public key, and whose it is and what for, as the exporter says: `record`, `log` or `witness`.
 
     `algorithm` is that of a verifier key (C2SP signed-note). Nothing in a bundle is checked with it.
     """
@@ -160,6 +165,10 @@ class Totals:
     records: int = 0
     runs: int = 0
     tenants: int = 0
+
+    def plus(self, part: Counts) -> Totals:
+        """The totals with one more tenant's part."""
+        return replace(self, records=self.records + part.records, runs=self.runs + part.runs, tenants=self.tenants + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,21 +315,21 @@ def decode_tenant(payload: bytes) -> TenantPart:
 
 def decode_counts(payload: bytes) -> Counts:
     """A part's counts; ValueError when the bytes are none."""
-    names = set(Counts.__dataclass_fields__)
-    members = _map(payload, names)
-    return Counts(**{name: _number(members, name) for name in names})
+    return Counts(**_numbers(payload, Counts))
 
 
 def decode_totals(payload: bytes) -> Totals:
     """A bundle's counts; ValueError when the bytes are none."""
-    names = set(Totals.__dataclass_fields__)
-    members = _map(payload, names)
-    return Totals(**{name: _number(members, name) for name in names})
+    return Totals(**_numbers(payload, Totals))
 
 
-def decode_asked(payload: bytes) -> str:
-    """A name that was asked for; ValueError when it is none."""
-    return _run(payload)
+def decode_name(name: bytes) -> str:
+    """The name of a run, or of a case that was asked for; ValueError when it is none."""
+    try:
+        text = name.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError("the name is no UTF-8") from error
+    return _name(ids.check_run, text)
 
 
 def decode_signer(payload: bytes) -> tuple[int, bytes]:
@@ -348,7 +357,7 @@ def decode_attested(kind: int, payload: bytes) -> Attested:
         raise ValueError("it is cut off")
     index = int.from_bytes(payload[:8]) if kind == LEAF else None
     name = payload[at + LEAF_ENTRY_BYTES :]
-    return Attested(index, _entry(payload[at : at + LEAF_ENTRY_BYTES]), _run(name) if name else "")
+    return Attested(index, _entry(payload[at : at + LEAF_ENTRY_BYTES]), decode_name(name) if name else "")
 
 
 def decode_note(payload: bytes) -> KeptNote:
@@ -356,6 +365,14 @@ def decode_note(payload: bytes) -> KeptNote:
     if len(payload) < 9 or payload[8] > 3:
         raise ValueError("it is no checkpoint that a store kept")
     return KeptNote(int.from_bytes(payload[:8]), payload[8], payload[9:])
+
+
+def read_note(kept: KeptNote) -> Checkpoint:
+    """What a kept checkpoint states; ValueError when it is none."""
+    try:
+        return Checkpoint.parse(kept.note if kept.state == 0 else Note.parse(kept.note).text)
+    except Malformed as error:
+        raise ValueError(str(error)) from error
 
 
 def decode_proof(payload: bytes) -> Proof:
@@ -370,7 +387,7 @@ def decode_proof(payload: bytes) -> Proof:
         raise ValueError("it is cut off")
     path = tuple(payload[at + 1 + HASH_BYTES * number :][:HASH_BYTES] for number in range(count))
     inner = payload[inner_at + 4 : run_at]
-    return Proof(int.from_bytes(payload[:8]), entry, path, inner, _run(payload[run_at:]))
+    return Proof(int.from_bytes(payload[:8]), entry, path, inner, decode_name(payload[run_at:]))
 
 
 def _map(payload: bytes, always: set[str], sometimes: frozenset[str] | set[str] = frozenset()) -> dict[str, Any]:
@@ -407,19 +424,17 @@ def _number(members: dict[str, Any], name: str) -> int:
     return value
 
 
+def _numbers(payload: bytes, kind: type[Counts] | type[Totals]) -> dict[str, int]:
+    names = set(kind.__dataclass_fields__)
+    members = _map(payload, names)
+    return {name: _number(members, name) for name in names}
+
+
 def _instant(members: dict[str, Any], name: str) -> int | None:
     value = members.get(name)
     if name in members and (type(value) is not int or not -(2**63) <= value < 2**63):
         raise ValueError(f"{name} is no instant")
     return value
-
-
-def _run(name: bytes) -> str:
-    try:
-        text = name.decode()
-    except UnicodeDecodeError as error:
-        raise ValueError("the name is no UTF-8") from error
-    return _name(ids.check_run, text)
 
 
 def _name(check: Any, value: object) -> str:

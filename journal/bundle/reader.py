@@ -34,23 +34,10 @@ from sealbook.journal.bundle.frames import (
     TenantPart,
     Totals,
 )
-from sealbook.journal.bundle.part import ASKED, FINAL, SEALED, UNSURE, Entries, Part, Run, Runs
-from sealbook.journal.bundle.records import Believed, believe, place_said
-from sealbook.journal.bundle.scratch import Scratch
-from sealbook.journal.errors import Corrupt
-from sealbook.journal.records.chain import run_tag
-from sealbook.journal.records.names import OPERATOR_RUN, RESTORATION
-from sealbook.journal.records.signatures import ED25519, signer_id, verify_signature
+from sealbook.journal.bundle.part import ASKED, PartReader, Run, Runs, Seen, SignerKey
+from sealbook.journal.bundle.records import Believed
 from sealbook.journal.records.trust import Outside
 from sealbook.journal.records.versions import IdentityUpcaster, Upcaster
-from sealbook.merkle.anchor_batch import InnerProof
-from sealbook.merkle.checkpoint import Checkpoint
-from sealbook.merkle.entry import LeafEntry, LeafType
-from sealbook.merkle.errors import Malformed, VerificationError
-from sealbook.merkle.hashing import LeafHash
-from sealbook.merkle.keys import Algorithm, VerifierKey
-from sealbook.merkle.note import Note
-from sealbook.merkle.verify import verify_inclusion
 
 FAULTS_MAX = 1000  # that are told; what follows the thousandth says nothing new
 
@@ -58,15 +45,6 @@ Tell = Callable[[Fault], None]
 
 
 # --- what a reader is given ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class SignerKey:
-    """A public key that records are signed with."""
-
-    id: bytes
-    algorithm: int
-    public_key: bytes
 
 
 Value = (
@@ -98,7 +76,7 @@ class Bundle:
         """`tell` is called with every fault that reading can go on from; without it each is raised (`Damaged`)."""
         self._container = ContainerReader(stream)
         self.preamble: Preamble = self._container.preamble
-        self._reader = _Reader(tell or _raise, outside, upcaster or IdentityUpcaster())
+        self._reader = _BundleReader(tell or _raise, outside, upcaster or IdentityUpcaster())
 
     @property
     def digest(self) -> bytes | None:
@@ -108,17 +86,17 @@ class Bundle:
     @property
     def newer(self) -> int:
         """How many records are of a newer version, so that only their chain could be checked."""
-        return self._reader.newer
+        return self._reader.seen.newer
 
     @property
     def signed(self) -> int:
         """How many records are signed, each with a signature that is its key's."""
-        return self._reader.signed
+        return self._reader.seen.signed
 
     @property
     def matched(self) -> frozenset[str]:
         """The sources of the outside checkpoints that a log of the bundle was compared with."""
-        return frozenset(self._reader.matched)
+        return frozenset(self._reader.seen.matched)
 
     @property
     def mark(self) -> Mark:
@@ -153,7 +131,7 @@ def _raise(fault: Fault) -> None:
 # --- the reader ------------------------------------------------------------------------------------------------------
 
 
-class _Reader:
+class _BundleReader:
     def __init__(self, tell: Tell, outside: Sequence[Outside], upcaster: Upcaster) -> None:
         self._tell, self._upcaster = tell, upcaster
         self._outside = sorted(outside, key=lambda seen: seen.checkpoint.size)
@@ -164,17 +142,16 @@ class _Reader:
         self._asked = 0
         self._asked_last = ""
         self._key_last = b""
-        self._part: Part | None = None
+        self._part: PartReader | None = None
         self._tenant_last = ""
         self._totals = Totals()
         self._over = False
-        self._runs, self._signers = Runs(), Scratch()
-        self.newer = self.signed = 0
-        self.matched: set[str] = set()
+        self._runs, self.seen = Runs(), Seen()
 
     def close(self) -> None:
         self._runs.close()
-        self._signers.close()
+        if self._part is not None:
+            self._part.close()
 
     def item(self, frame: Frame) -> Item:
         """The next frame, held to the rules."""
@@ -185,6 +162,8 @@ class _Reader:
         if frame.kind not in self._expected():
             self._stop(f"no {frame.name} stands here")
         part = self._part
+        if frame.kind in fr.COUNTED:
+            self._current.count(frame.kind)
         try:
             value = self._taken(frame)
         except ValueError as error:
@@ -220,23 +199,23 @@ class _Reader:
                 self._header = fr.decode_header(payload)
                 return self._header
             case fr.ASKED:
-                return self._take_asked(fr.decode_asked(payload))
+                return self._take_asked(fr.decode_name(payload))
             case fr.KEY:
                 return self._take_key(payload)
             case fr.TENANT:
                 return self._take_tenant(fr.decode_tenant(payload))
             case fr.SIGNER:
-                return self._take_signer(*fr.decode_signer(payload))
+                return self._current.take_signer(*fr.decode_signer(payload))
             case fr.RECORD:
-                return self._take_record(payload)
+                return self._current.take_record(payload)
             case fr.ENTRY:
-                return self._take_entry(fr.decode_attested(fr.ENTRY, payload))
+                return self._current.take_entry(fr.decode_attested(fr.ENTRY, payload))
             case fr.LEAF:
-                return self._take_leaf(fr.decode_attested(fr.LEAF, payload))
+                return self._current.take_leaf(fr.decode_attested(fr.LEAF, payload))
             case fr.CHECKPOINT:
-                return self._take_checkpoint(fr.decode_note(payload))
+                return self._current.take_checkpoint(fr.decode_note(payload))
             case fr.PROOF:
-                return self._take_proof(fr.decode_proof(payload))
+                return self._current.take_proof(fr.decode_proof(payload))
             case fr.END:
                 return self._take_end(fr.decode_counts(payload))
             case _:
@@ -270,37 +249,24 @@ class _Reader:
             raise ValueError("this bundle is of one tenant")
         self._tenant_last = stated.tenant
         mine = [seen for seen in self._outside if seen.checkpoint.origin == stated.origin]
-        self._part = Part(stated, mine, absent=self._asked if self._head.what == "runs" else 0)
-        self._compare(0)
+        self._part = PartReader(
+            self._head,
+            stated,
+            mine,
+            self._runs,
+            absent=self._asked if self._head.what == "runs" else 0,
+            upcaster=self._upcaster,
+            seen=self.seen,
+            fault=self._fault,
+        )
+        self._part.begin()
         return stated
 
     def _take_end(self, stated: Counts) -> Counts:
-        part, header = self._current, self._head
-        if part.counts != stated:
-            self._fault(f"it counts {stated}, there are {part.counts}")
-        if part.absent:
-            self._fault(f"{part.absent} of the runs that were asked for are not there")
-        if part.entries is not None:
-            self._fault("entries of an anchor batch stand without its leaf")
-        if header.whole:
-            if part.counts.records != part.stated.records:
-                self._fault(f"the tenant had {part.stated.records} records, {part.counts.records} are there")
-            if part.log.size != part.stated.size or part.log.root() != part.stated.root:
-                self._fault(f"the {part.log.size} leaves do not give the log of size {part.stated.size} that is stated")
-        elif part.counts.records > part.stated.records:
-            self._fault(f"the tenant had {part.stated.records} records, {part.counts.records} are there")
-        for seen in part.outside:
-            self._compare_at_end(part, seen)
-        totals = self._totals
-        self._totals = replace(
-            totals,
-            records=totals.records + part.counts.records,
-            runs=totals.runs + part.counts.runs,
-            tenants=totals.tenants + 1,
-        )
-        self._part = None
-        self._runs.close()
-        self._runs = Runs()
+        self._current.end(stated)
+        self._totals = self._totals.plus(self._current.counts)
+        self.close()
+        self._part, self._runs = None, Runs()
         return stated
 
     def _take_end_of_all(self, stated: Totals) -> Totals:
@@ -311,227 +277,6 @@ class _Reader:
         self._over = True
         return stated
 
-    # --- records -----------------------------------------------------------------------------------------------------
-
-    def _take_signer(self, algorithm: int, public_key: bytes) -> SignerKey:
-        part = self._current
-        if algorithm != ED25519:
-            raise ValueError(f"its algorithm is {algorithm}, known is {ED25519}")
-        try:
-            VerifierKey("signer", Algorithm.ED25519, public_key)
-        except Malformed as error:
-            raise ValueError("its key is none, or one of small order") from error
-        signer = SignerKey(signer_id(public_key), algorithm, public_key)
-        name = signer.id + part.stated.tenant.encode()
-        if self._signers.get(name) is not None:
-            raise ValueError("the signer stands here twice")
-        self._signers.put(name, public_key)
-        part.count("signers")
-        part.signer = signer.id
-        return signer
-
-    def _take_record(self, payload: bytes) -> Believed | None:
-        part = self._current
-        row = fr.decode_record_row(payload)
-        tenant = part.stated.tenant
-        try:
-            record = believe(row, tenant, self._upcaster)
-        except Corrupt as error:
-            self._fault(error.what, *place_said(row))  # it has no place in any run but the one that it claims
-            part.signer, part.fresh = None, False
-            part.arrival = max(part.arrival, row.arrival)
-            part.count("records")
-            return None
-        where = (record.run, record.seq)
-        if part.signer not in (None, record.signer):
-            self._fault("the key before it is not that of its signer", *where)
-        part.signer, part.fresh = None, False
-        expected = part.arrival + 1
-        if row.arrival < expected or (self._head.whole and row.arrival != expected):
-            self._fault(f"it has arrival {row.arrival}, the one before it {part.arrival}", *where)
-        part.arrival = max(part.arrival, row.arrival)
-        before = self._runs.get(record.run)
-        if before.seq == 0:
-            self._begin(part, record, before)
-        self._follow(record, before)
-        if record.record is None:
-            self.newer += 1
-        if record.signer is not None:
-            self._check_signature(part, record)
-        flags = before.flags | (FINAL if record.final else 0) | (UNSURE if record.final is None else 0)
-        tag = before.tag if record.salt is None else run_tag(record.salt, tenant, record.run)
-        after = Run(record.seq, row.hash, tag, row.arrival, record.epoch, before.attested, flags)
-        self._runs.put(record.run, after)
-        part.count("records")
-        return record
-
-    def _begin(self, part: Part, record: Believed, before: Run) -> None:
-        part.count("runs")
-        if record.lineage is not None and record.lineage != self._head.lineage:
-            self._fault("its run began in a store of another lineage", record.run, record.seq)
-        if before.has(ASKED):
-            part.absent -= 1
-        elif self._head.what == "runs":
-            self._fault("its run was not asked for", record.run, record.seq)
-
-    def _follow(self, record: Believed, before: Run) -> None:
-        """By Rule 1."""
-        where = (record.run, record.seq)
-        if record.seq != before.seq + 1:
-            self._fault(f"it stands behind record {before.seq}: records are missing, moved or repeated", *where)
-        elif record.row.prev != before.head:
-            self._fault("it does not follow the record before it", *where)
-        elif before.has(SEALED):
-            self._fault("it follows the run's seal", *where)
-        elif before.has(FINAL):
-            self._fault("it follows the run's conclusion", *where)
-        elif record.epoch < before.epoch:
-            self._fault(f"its epoch is {record.epoch}, that of the record before it {before.epoch}", *where)
-        elif record.epoch % RESTORATION if record.run == OPERATOR_RUN else record.epoch < 1:
-            self._fault(f"its epoch is {record.epoch}, which no store writes such a run under", *where)
-
-    def _check_signature(self, part: Part, record: Believed) -> None:
-        """By Rule 6."""
-        assert record.signer is not None and record.row.signature is not None
-        key = self._signers.get(record.signer + part.stated.tenant.encode())
-        if key is None:
-            self._fault("the key of its signer is not there", record.run, record.seq)
-        elif not verify_signature(key, record.row.hash, record.row.signature):
-            self._fault("its signature is not that of its signer's key", record.run, record.seq)
-        else:
-            self.signed += 1
-
-    # --- the log -----------------------------------------------------------------------------------------------------
-
-    def _take_entry(self, attested: Attested) -> Attested:
-        part = self._current
-        if attested.entry.type is not LeafType.ANCHOR:
-            raise ValueError("the entry of a batch is an anchor")
-        entries = part.entries = part.entries or Entries()
-        if entries.last >= attested.entry.run_tag:
-            raise ValueError("the entries of a batch stand in their order, one per run")
-        run = self._attested(attested.entry, attested.run, batched=True)
-        if run is not None and run.arrival <= part.covered:
-            self._fault("the batch before this one covers it already", attested.run, attested.entry.seq)
-        entries.log.add([attested.entry.hash()])
-        entries.last = attested.entry.run_tag
-        entries.arrival = max(entries.arrival, 0 if run is None else run.arrival)
-        part.count("entries")
-        return attested
-
-    def _take_leaf(self, attested: Attested) -> Attested:
-        part, entry = self._current, attested.entry
-        if attested.index != part.log.size:
-            raise ValueError(f"it has index {attested.index}, {part.log.size} leaves stand before it")
-        if (entry.type in (LeafType.SEAL, LeafType.ANCHOR)) != bool(attested.run):
-            raise ValueError("a leaf of one run names it, and no other does")
-        if (part.entries is not None) != (entry.type is LeafType.ANCHOR_BATCH):
-            raise ValueError("the leaf of an anchor batch follows the batch's entries, and no other does")
-        if entry.type is LeafType.ADOPTED_LOG:
-            if part.log.size or part.arrival:
-                self._fault("only the first leaf adopts another log, and before all records")
-        elif part.entries is not None:
-            self._check_batch(part, part.entries, entry)
-        else:
-            run = self._attested(entry, attested.run, batched=False)
-            part.reached = max(part.reached, part.arrival if run is None else run.arrival)
-        if part.reached != part.arrival:
-            self._fault("it stands later than what it attests", attested.run or None)
-        part.fresh = True
-        part.log.add([entry.hash()])
-        part.count("leaves")
-        part.entries = None
-        self._compare(part.log.size)
-        return attested
-
-    def _check_batch(self, part: Part, entries: Entries, leaf: LeafEntry) -> None:
-        if leaf.run_tag != entries.log.root() or leaf.seq != entries.arrival:
-            self._fault("the entries of the anchor batch do not give its leaf")
-        part.covered = max(part.covered, leaf.seq)
-        part.reached = max(part.reached, leaf.seq)
-
-    def _attested(self, entry: LeafEntry, name: str, *, batched: bool) -> Run | None:
-        """By Rule 3: where the run stands, once its leaf is counted; None for a run of which no record is there."""
-        run = self._runs.get(name)
-        where = (name, entry.seq)
-        if run.seq == 0:
-            self._fault("no record of its run is there", *where)
-            return None
-        if (entry.run_tag, entry.seq, entry.head) != (run.tag, run.seq, run.head):
-            self._fault(f"it does not attest the run where it stands, at record {run.seq}", *where)
-        elif run.has(SEALED):
-            self._fault("it follows the run's seal", *where)
-        elif not batched and entry.seq <= run.attested:
-            self._fault(f"it follows another leaf of the run, at record {run.attested}", *where)
-        elif not run.has(UNSURE) and run.has(FINAL) != (entry.type is LeafType.SEAL):
-            self._fault("an anchor is of a run that is open, a seal of one that has ended for good", *where)
-        if not batched:
-            run = run._replace(attested=entry.seq, flags=run.flags | (SEALED if entry.type is LeafType.SEAL else 0))
-            self._runs.put(name, run)
-        return run
-
-    def _take_checkpoint(self, kept: KeptNote) -> KeptNote:
-        part = self._current
-        checkpoint = read_note(kept)
-        if kept.size <= part.noted:
-            raise ValueError("checkpoints stand in the order of their sizes, each once")
-        if checkpoint.size != kept.size:
-            raise ValueError(f"it states size {checkpoint.size}, not {kept.size}")
-        size, root = (part.log.size, part.log.root()) if self._head.whole else (part.stated.size, part.stated.root)
-        if kept.size != size or part.entries is not None or not part.fresh:
-            raise ValueError(f"a checkpoint of size {kept.size} does not stand at size {size}")
-        if checkpoint.root != root:
-            self._fault(f"the log of {size} leaves has another root than the checkpoint")
-        if not self._head.whole and (part.arrival or kept.state == 0):
-            raise ValueError("a signed checkpoint stands before the records that are proven by it")
-        part.noted, part.fresh = kept.size, False
-        part.count("checkpoints")
-        return kept
-
-    def _take_proof(self, proof: Proof) -> Proof:
-        """By Rule 5."""
-        part = self._current
-        run = self._runs.get(proof.run)
-        where = (proof.run, proof.entry.seq)
-        if run.seq == 0 or run.attested or run.arrival != part.arrival:
-            raise ValueError("one proof stands behind the record of its run that it attests")
-        self._attested(proof.entry, proof.run, batched=False)
-        try:
-            leaf = LeafHash(proof.entry.hash())
-            if proof.entry.type not in (LeafType.SEAL, LeafType.ANCHOR):
-                raise VerificationError("a proof is of a seal or an anchor")
-            if proof.inner:
-                inner = InnerProof.parse(proof.inner)
-                inner.verify(proof.entry)
-                leaf = inner.leaf.hash()
-            stated = part.stated
-            verify_inclusion(leaf=leaf, index=proof.index, size=stated.size, proof=proof.path, root=stated.root)
-        except VerificationError as error:
-            self._fault(f"the proof does not hold: {error}", *where)
-        part.count("proofs")
-        return proof
-
-    # --- checkpoints from outside -------------------------------------------------------------------------------------
-
-    def _compare(self, size: int) -> None:
-        """Hold the log of so many leaves to the checkpoints from outside of that size."""
-        part = self._current
-        while part.outside and part.outside[0].checkpoint.size == size and self._head.whole:
-            seen = part.outside.pop(0)
-            self.matched.add(seen.source)
-            if seen.checkpoint.root != part.log.root():
-                self._fault(f"the log of {size} leaves is not that of {seen.source}: its root is another one")
-
-    def _compare_at_end(self, part: Part, seen: Outside) -> None:
-        stated, size = part.stated, seen.checkpoint.size
-        if self._head.whole:
-            self.matched.add(seen.source)
-            self._fault(f"{seen.source} is of size {size}, the log has {part.log.size} leaves: some are missing")
-        elif size == stated.size:
-            self.matched.add(seen.source)
-            if seen.checkpoint.root != stated.root:
-                self._fault(f"the log of {size} leaves is not that of {seen.source}: its root is another one")
-
     # --- inside ------------------------------------------------------------------------------------------------------
 
     @property
@@ -540,7 +285,7 @@ class _Reader:
         return self._header
 
     @property
-    def _current(self) -> Part:
+    def _current(self) -> PartReader:
         assert self._part is not None
         return self._part
 
@@ -557,11 +302,3 @@ class _Reader:
 
     def _stop(self, what: str) -> NoReturn:
         raise Damaged(self._described(what, None, None))
-
-
-def read_note(kept: KeptNote) -> Checkpoint:
-    """What a kept checkpoint states; ValueError when it is none."""
-    try:
-        return Checkpoint.parse(kept.note if kept.state == 0 else Note.parse(kept.note).text)
-    except Malformed as error:
-        raise ValueError(str(error)) from error

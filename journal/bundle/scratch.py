@@ -57,19 +57,20 @@ class Scratch:
 
     def _move(self) -> None:
         if self._moved is None:
-            self._moved = sqlite3.connect("", isolation_level=None)
-            for pragma in (
-                f"cache_size = -{CACHE_KIB}",
-                "journal_mode = OFF",
-                "synchronous = OFF",
-                "temp_store = FILE",
-            ):
-                self._moved.execute(f"PRAGMA {pragma}")
+            self._moved = nameless_database(CACHE_KIB)
             self._moved.execute("CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
         self._moved.execute("BEGIN")
         self._moved.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", sorted(self._held.items()))
         self._moved.execute("COMMIT")
         self._held.clear()
+
+
+def nameless_database(cache_kib: int) -> sqlite3.Connection:
+    """A database in a temporary file without a name, which goes with the connection."""
+    database = sqlite3.connect("", isolation_level=None)
+    for pragma in (f"cache_size = -{cache_kib}", "journal_mode = OFF", "synchronous = OFF", "temp_store = FILE"):
+        database.execute(f"PRAGMA {pragma}")
+    return database
 
 
 def _key(name: bytes) -> bytes:

@@ -12,7 +12,8 @@ from typing import BinaryIO
 from sealbook.journal.bundle import frames
 from sealbook.journal.bundle.faults import CONTENT, Damaged, Fault
 from sealbook.journal.bundle.frames import ClaimedKey, Header, KeptNote, Proof, TenantPart, Totals
-from sealbook.journal.bundle.reader import Bundle, Item, SignerKey
+from sealbook.journal.bundle.part import SignerKey
+from sealbook.journal.bundle.reader import Bundle, Item
 from sealbook.journal.bundle.records import Believed
 from sealbook.journal.records.trust import NOTHING_BROUGHT, Outside, Trust
 from sealbook.merkle.errors import VerificationError
@@ -24,7 +25,7 @@ PROGRESS_ITEMS = 1000
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A key that the bundle names. `brought` says that the auditor has the same key, for the same purpose, from
-    elsewhere; any other is the word of whoever exported, and nothing is checked with it."""
+    elsewhere; any other is its exporter's word alone, and nothing is checked with it."""
 
     key: ClaimedKey
     brought: bool
@@ -34,7 +35,7 @@ class Claim:
 class Verdict:
     """What reading the whole bundle showed. What was not reached is None: `digest` and `totals` stand at the end.
 
-    `made_at` is unix milliseconds, by the clock of whoever exported; `codec` is `plain`, `zlib` or `lzma`.
+    `made_at` is unix milliseconds, by the clock of the exporter; `codec` is `plain`, `zlib` or `lzma`.
 
     `newer` counts the records of a newer version, `signed` those with a signature that is their signer's, `proven` the
     runs that were shown by a proof to stand in the log.
@@ -80,10 +81,10 @@ def verify(
         verdict.faults.append(error.fault)
         return verdict
     verdict.made_at, verdict.codec = bundle.preamble.made_at, bundle.preamble.codec.name.lower()
-    watch = _Watch(trust, policy, age_seconds_max, now, verdict)
+    checks = _Verification(trust, policy, age_seconds_max, now, verdict)
     try:
         for number, item in enumerate(bundle.items()):
-            watch.see(item)
+            checks.check(item)
             if progress is not None and number % PROGRESS_ITEMS == 0:
                 progress()
     except Damaged as error:
@@ -91,12 +92,12 @@ def verify(
     verdict.digest, verdict.newer, verdict.signed = bundle.digest, bundle.newer, bundle.signed
     for outside in trust.checkpoints:
         if outside.source not in bundle.matched and verdict.digest is not None:
-            watch.unmatched(outside)
-    verdict.not_checked += watch.open_questions()
+            checks.unmatched(outside)
+    verdict.not_checked += checks.open_questions()
     return verdict
 
 
-class _Watch:
+class _Verification:
     """What is asked of each item beyond what the reader asks."""
 
     def __init__(
@@ -112,7 +113,7 @@ class _Watch:
         self._unsigned_logs = 0
         self._proofs = self._runs = 0
 
-    def see(self, item: Item) -> None:
+    def check(self, item: Item) -> None:
         """One item, in its order."""
         value, verdict = item.value, self._verdict
         match value:

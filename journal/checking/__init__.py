@@ -1,1 +1,1 @@
-"""Derive everything again, and say what differs."""
+"""Derive a store again from its record bytes, and say what differs."""

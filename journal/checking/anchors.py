@@ -1,22 +1,23 @@
 """Hold every anchor batch to its entries, and every entry to the chain of the run that it is of.
 
-Two views of the same rows meet here. Run by run (`Batched`), each row of `batched` must lead to an entry of its run,
+Two views of the same rows meet here. Run by run (`RunEntries`), each row of `batched` must lead to an entry of its run,
 whose record the chain bears out. Batch by batch (`check_batches`), the entries must give the leaf: their root, and the
-highest arrival of their records. An entry that no row of `batched` leads to is named last (`check_surplus`).
+highest arrival of their records. An entry that no row of `batched` leads to is named last (`check_surplus_entries`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 from sealbook.indexes.packing import read_u64
-from sealbook.journal.checking.audit import Audit
+from sealbook.journal.checking.audit import CheckAudit, leaf_in, pages_of
 from sealbook.journal.deciding.log.anchors import batch_path
 from sealbook.journal.engine.port import Place, Row
 from sealbook.journal.errors import Corrupt, Refused
-from sealbook.journal.records import names
+from sealbook.journal.records import names as ids
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.tables import BatchRow, check_names
 from sealbook.merkle import tree
@@ -26,8 +27,6 @@ from sealbook.merkle.errors import Malformed, VerificationError
 from sealbook.merkle.hashing import leaf_hash
 from sealbook.merkle.tree import Node
 from sealbook.merkle.verify import verify_inclusion
-
-PAGE_ENTRIES = 1000
 
 Heads = dict[int, tuple[bytes, bool | None]]  # seq -> (hash, whether it ends the run)
 
@@ -44,49 +43,49 @@ class BatchEntry:
 # --- run by run ----------------------------------------------------------------------------------------------------
 
 
-class Batched:
+class RunEntries:
     """The rows of `batched` that stand under one run, and the entries that they lead to."""
 
-    def __init__(self, audit: Audit, tenant: str, run: str, rows: list[Row]) -> None:
+    def __init__(self, audit: CheckAudit, tenant: str, run: str, rows: Sequence[Row]) -> None:
         self._audit, self._tenant, self._run = audit, tenant, run
-        self._found: list[tuple[bytes, int, int, bytes | None]] = []  # (key, index, number, the entry's row)
+        self._fault = partial(audit.found, tenant=tenant, run=run)
+        self._rows: list[tuple[bytes, int, int, bytes | None]] = []  # (key, index, number, the entry's row)
         sound = []
         for key, value in rows:
             if len(value) == tables.BATCH_NUMBER_BYTES:
                 sound.append((key, read_u64(key, len(key) - 8), int.from_bytes(value)))
             else:
-                audit.found("the row is damaged", tenant=tenant, run=run, place=(tables.BATCHED, key))
-        for start in range(0, len(sound), PAGE_ENTRIES):
-            page = sound[start : start + PAGE_ENTRIES]
+                self._fault("the row is damaged", place=(tables.BATCHED, key))
+        for page in pages_of(sound):
             places = [(tables.BATCHES, tables.batch_key(tenant, index, number)) for _, index, number in page]
             values = audit.snapshot.get_many(places)
-            self._found += [(*row, value) for row, value in zip(page, values, strict=True)]
-        entries = [_decoded(value) for *_, value in self._found]
+            self._rows += [(*row, value) for row, value in zip(page, values, strict=True)]
+        entries = [_decoded(value) for *_, value in self._rows]
         self.seqs = frozenset(row.entry.seq for row in entries if row is not None)
 
     def check(self, heads: Heads, *, intact: bool, tag: bytes | None, seal: int | None) -> list[BatchEntry]:
         """Report each row that the run's chain does not bear out; answer with the entries that hold. `intact` says
         whether the whole chain could be read, `seal` is the log position of the run's seal."""
         held: list[BatchEntry] = []
-        for key, index, number, value in self._found:
+        for key, index, number, value in self._rows:
             theirs = (tables.BATCHES, tables.batch_key(self._tenant, index, number))
             ours: Place = (tables.BATCHED, key)
             row = _decoded(value)
             if value is None:
-                self._fault("the anchor batch has no such entry", ours)
-                self._fault("the row is missing", theirs)
+                self._fault("the anchor batch has no such entry", place=ours)
+                self._fault("the row is missing", place=theirs)
             elif row is None:
-                self._fault("the entry of the anchor batch is damaged", theirs)
+                self._fault("the entry of the anchor batch is damaged", place=theirs)
             elif row.run != self._run:
                 same = row.entry.run_tag == tag
-                self._fault("the entry of the anchor batch is another run's", theirs if same else ours)
+                self._fault("the entry of the anchor batch is another run's", place=theirs if same else ours)
             else:
                 last = held[-1].entry if held else None
                 fault = _entry_fault(row.entry, heads, intact, tag, last)
                 if fault is None and seal is not None and index > seal:
                     fault = "the anchor batch follows the run's seal"
                 if fault is not None:
-                    self._fault(fault, theirs, row.entry.seq)
+                    self._fault(fault, seq=row.entry.seq, place=theirs)
                     continue
                 held.append(BatchEntry(index, number, row.entry))
         self._audit.agreed[tables.BATCHED] += len(held)
@@ -94,11 +93,8 @@ class Batched:
 
     def check_orphans(self) -> None:
         """The rows of a run without records, of which no state speaks either."""
-        for key, *_ in self._found:
-            self._fault("the anchor batch attests a run that has no records", (tables.BATCHED, key))
-
-    def _fault(self, what: str, place: Place, seq: int | None = None) -> None:
-        self._audit.found(what, tenant=self._tenant, run=self._run, seq=seq, place=place)
+        for key, *_ in self._rows:
+            self._fault("the anchor batch attests a run that has no records", place=(tables.BATCHED, key))
 
 
 def _entry_fault(
@@ -116,7 +112,9 @@ def _entry_fault(
     return "the entry anchors a run that had ended" if final else None
 
 
-def check_newest(audit: Audit, tenant: str, run: str, entries: list[BatchEntry], size: int, read: tree.Reader) -> None:
+def check_newest(
+    audit: CheckAudit, tenant: str, run: str, entries: list[BatchEntry], size: int, read: tree.Reader
+) -> None:
     """That the log of `size` leaves holds the newest of these entries, by its two paths."""
     if not entries:
         return
@@ -137,11 +135,11 @@ def check_newest(audit: Audit, tenant: str, run: str, entries: list[BatchEntry],
 # --- batch by batch --------------------------------------------------------------------------------------------------
 
 
-def check_batches(audit: Audit) -> None:
+def check_batches(audit: CheckAudit) -> None:
     """Hold each batch's entries to its leaf, and claim the leaf when it is theirs."""
     covered: dict[str, int] = {}
     for (tenant, index), rows in groupby(_walk(audit), key=lambda row: row[:2]):
-        entries = _Entries(audit, tenant, index)
+        entries = _BatchEntries(audit, tenant, index)
         for _, _, number, key, value in rows:
             entries.add(number, key, value)
         leaf = entries.check(covered.get(tenant, 0))
@@ -150,21 +148,21 @@ def check_batches(audit: Audit) -> None:
             audit.tally(tenant).batch = max(audit.tally(tenant).batch, index)
 
 
-def _walk(audit: Audit) -> Iterator[tuple[str, int, int, bytes, bytes]]:
-    for key, value in audit.walk(tables.BATCHES):
-        try:
-            tenant, index, number = tables.split_batch_key(key)
-            names.check_tenant(tenant)
-        except (ValueError, Refused) as error:
-            audit.found(f"the row's key is damaged: {error}", place=(tables.BATCHES, key))
-            continue
-        yield tenant, index, number, key, value
+def _walk(audit: CheckAudit) -> Iterator[tuple[str, int, int, bytes, bytes]]:
+    for names, key, value in audit.rows(tables.BATCHES, _names_of_entry):
+        yield *names, key, value
 
 
-class _Entries:
+def _names_of_entry(key: bytes) -> tuple[str, int, int]:
+    tenant, index, number = tables.split_batch_key(key)
+    ids.check_tenant(tenant)
+    return tenant, index, number
+
+
+class _BatchEntries:
     """The entries of one batch as they come in."""
 
-    def __init__(self, audit: Audit, tenant: str, index: int) -> None:
+    def __init__(self, audit: CheckAudit, tenant: str, index: int) -> None:
         self._audit, self._tenant, self._index = audit, tenant, index
         self._rows: list[BatchRow] = []
         self._keys: list[bytes] = []
@@ -195,7 +193,7 @@ class _Entries:
         audit, tenant, index = self._audit, self._tenant, self._index
         place: Place = (tables.LEAVES, tables.number_key(tenant, index))
         value, node = audit.snapshot.get_many([place, tables.node_place(tenant, Node(0, index))])
-        leaf = _decoded_leaf(value)
+        leaf = leaf_in(value)
         sound = value is not None and leaf_hash(value) == node
         arrivals = self._arrivals()
         derived = self._derived(arrivals, leaf)
@@ -240,7 +238,7 @@ class _Entries:
                 return
 
 
-def check_surplus(audit: Audit) -> None:
+def check_surplus_entries(audit: CheckAudit) -> None:
     """Name every entry that no row of its run leads to."""
     if audit.agreed[tables.BATCHED] == audit.snapshot.count(tables.BATCHES):
         return
@@ -266,11 +264,4 @@ def _decoded(value: bytes | None) -> BatchRow | None:
     try:
         return None if value is None else BatchRow.decode(value)
     except ValueError:
-        return None
-
-
-def _decoded_leaf(value: bytes | None) -> LeafEntry | None:
-    try:
-        return None if value is None else LeafEntry.decode(value)
-    except Malformed:
         return None

@@ -1,24 +1,25 @@
 """One check under way: its snapshot, what it found and counted so far, and the rows that it has yet to look up.
 
-What more than one part of a check needs stands here; the parts are `rederive`, `relog` and `surplus`.
+What more than one part of a check needs stands here.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 from sealbook.indexes.packing import u64
 from sealbook.indexes.standing import Standing
-from sealbook.journal.checking.findings import Finding, Findings
+from sealbook.journal.checking.report import Finding, Findings
 from sealbook.journal.deciding import acts
 from sealbook.journal.deciding.acts import cancellation_of, log_adoption_of
 from sealbook.journal.deciding.log import adoption
-from sealbook.journal.engine.port import Place, Row, Snapshot
+from sealbook.journal.engine.port import Place, Snapshot
 from sealbook.journal.errors import Corrupt, Refused
-from sealbook.journal.records.names import OPERATOR_RUN, check_own_run
+from sealbook.journal.records.names import OPERATOR_RUN, check_log, check_own_run
 from sealbook.journal.records.record import Record, says_it_is
 from sealbook.journal.records.signatures import signed_message
 from sealbook.journal.records.trust import NOTHING_BROUGHT, Trust
@@ -26,18 +27,20 @@ from sealbook.journal.schema import tables
 from sealbook.journal.schema.lookup import arrivals_of, record_place
 from sealbook.journal.schema.setting import Setting
 from sealbook.journal.schema.standings import read_standing
-from sealbook.journal.schema.tables import LeaseRow, signer_fault
+from sealbook.journal.schema.tables import PAGE_ROWS, LeaseRow, TenantRow, check_names, rows_of, signer_fault
 from sealbook.merkle.entry import LeafEntry
+from sealbook.merkle.errors import Malformed
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-PAGE_ROWS = 1000  # small rows per scan
+T = TypeVar("T")
+
 PENDING_MAX = 1000  # rows that are expected and not yet looked up
 
 
 @dataclass(slots=True)
-class Tally:
+class TenantTally:
     """What a tenant's runs add up to. `claimed` has one bit per leaf that a run accounts for."""
 
     records: int = 0
@@ -73,7 +76,7 @@ def _is_marked(bits: bytearray, number: int) -> bool:
     return number // 8 < len(bits) and bool(bits[number // 8] >> number % 8 & 1)
 
 
-class Audit:
+class CheckAudit:
     """One check under way: its snapshot, what it found, what it counted, and the rows it still has to look up."""
 
     def __init__(self, snapshot: Snapshot, setting: Setting, *, indexed: bool, trust: Trust = NOTHING_BROUGHT) -> None:
@@ -82,7 +85,7 @@ class Audit:
         self.trust = trust
         self.indexed = indexed  # whether the index tables are current and thus to be compared
         self.findings = Findings()
-        self.tallies: dict[str, Tally] = {}
+        self.tallies: dict[str, TenantTally] = {}
         self.unsure: set[bytes] = set()
         self.unsound_batches: set[tuple[str, int]] = set()  # (tenant, leaf) of anchor batches that do not add up
         self.corrected: dict[bytes, Standing] = {}  # what the records say, where a state row says otherwise
@@ -99,9 +102,9 @@ class Audit:
         self._pending: list[tuple[Place, bytes, str, str | None, int | None]] = []
         self._forced: list[tuple[str, str, int, int]] = []
 
-    def tally(self, tenant: str) -> Tally:
+    def tally(self, tenant: str) -> TenantTally:
         """The tenant's sums."""
-        return self.tallies.setdefault(tenant, Tally())
+        return self.tallies.setdefault(tenant, TenantTally())
 
     def found(
         self,
@@ -119,6 +122,10 @@ class Audit:
             place = record_place(tenant, arrival)
         table, key = place if place is not None else (None, None)
         self.findings.add(Finding(tenant, run, seq, table, key, what, newer))
+
+    def found_in(self, record: Record, what: str) -> None:
+        """Report a finding about a record."""
+        self.found(what, tenant=record.tenant, run=record.run, seq=record.seq, arrival=record.arrival)
 
     def reach(self, tenant: str, arrival: int) -> None:
         """A run leads to the record with this arrival."""
@@ -144,12 +151,27 @@ class Audit:
         [value] = self.snapshot.get_many([record_place(tenant, arrival)])
         return None if value is None or says_it_is(value) != (tenant, run, seq) else (arrival, value)
 
-    def walk(self, table: str, prefix: bytes = b"") -> Iterator[Row]:
-        """Every row of the table whose key begins so, in key order, read in pages."""
-        lo, hi = prefix, tables.prefix_end(prefix) if prefix else None
-        while page := self.snapshot.scan(table, lo, hi, PAGE_ROWS):
-            yield from page
-            lo = page[-1][0] + b"\0"
+    def rows(self, table: str, split: Callable[[bytes], T]) -> Iterator[tuple[T, bytes, bytes]]:
+        """(names, key, value) of every row of the table; a key that is none of it is a finding."""
+        for key, value in rows_of(self.snapshot, table):
+            names = self.names_in(table, key, split)
+            if names is not None:
+                yield names, key, value
+
+    def names_in(self, table: str, key: bytes, split: Callable[[bytes], T]) -> T | None:
+        """What the key names; None, and a finding, for a key that is none of the table's."""
+        try:
+            return split(key)
+        except (ValueError, Refused) as error:
+            self.found(f"the row's key is damaged: {error}", place=(table, key))
+            return None
+
+    def tenant_row(self, tenant: str) -> TenantRow | None:
+        """What the tenant's row counts; None for a damaged one, which is reported where these rows are checked."""
+        try:
+            return TenantRow.decode(tenant, self.snapshot.get_many([(tables.TENANTS, tenant.encode())])[0])
+        except Corrupt:
+            return None
 
     def expect(
         self, table: str, key: bytes, value: bytes, tenant: str, run: str | None = None, seq: int | None = None
@@ -197,9 +219,9 @@ class Audit:
             else:
                 self.unknown_acts[record.kind] += 1
         except Corrupt as error:
-            self.found(error.what, tenant=tenant, run=OPERATOR_RUN, seq=seq, arrival=record.arrival)
+            self.found_in(record, error.what)
         except Refused as error:
-            self.found(str(error), tenant=tenant, run=OPERATOR_RUN, seq=seq, arrival=record.arrival)
+            self.found_in(record, str(error))
 
     def _check_forced(self) -> None:
         """A forced lease leaves a lease row with at least its epoch, until the run is sealed."""
@@ -224,21 +246,18 @@ class Audit:
 class Signers:
     """The public keys of table `signers`, read once each, and the arithmetic of every signature."""
 
-    def __init__(self, audit: Audit) -> None:
+    def __init__(self, audit: CheckAudit) -> None:
         self._audit = audit
         self._keys: dict[bytes, Ed25519PublicKey | None] = {}
         self._noted: set[bytes] = set()
 
     def judge(self, record: Record) -> None:
         """The record must be signed as the auditor's trust demands, and its signature must be its signer's."""
-        if record.signer is not None and record.signature is not None:
-            self.check(record, record.signer, record.signature)
-        elif self._audit.trust.signatures_required:
-            what = "the record is not signed"
-            self._audit.found(what, tenant=record.tenant, run=record.run, seq=record.seq, arrival=record.arrival)
-
-    def check(self, record: Record, signer: bytes, signature: bytes) -> None:
-        """The signature must be that of the key which the record names."""
+        signer, signature = record.signer, record.signature
+        if signer is None or signature is None:
+            if self._audit.trust.signatures_required:
+                self._audit.found_in(record, "the record is not signed")
+            return
         if signer not in self._keys:
             self._keys[signer] = self._read(record, signer)
         key = self._keys[signer]
@@ -250,8 +269,7 @@ class Signers:
         try:
             key.verify(signature, signed_message(record.hash))
         except InvalidSignature:
-            what = "the signature is not that of the signer's key over this record"
-            self._audit.found(what, tenant=record.tenant, run=record.run, seq=record.seq, arrival=record.arrival)
+            self._audit.found_in(record, "the signature is not that of the signer's key over this record")
 
     def used(self, signer: bytes) -> bool:
         """Whether a record names this signer."""
@@ -279,3 +297,42 @@ class Signers:
         what = f"{fault}: the signatures of its records cannot be checked"
         self._audit.found(what, tenant=record.tenant, run=record.run, seq=record.seq, place=place)
         return None
+
+
+# --- keys, taken apart: ValueError or `Refused` when no writer could have built them ----------------------------------
+
+
+def names_of_run(key: bytes) -> tuple[str, str]:
+    """(tenant, run) of a key of `state`, `leases` or `cancels`."""
+    tenant, run = tables.split_run_key(key)
+    check_names(tenant, run)
+    return tenant, run
+
+
+def names_of_position(key: bytes) -> tuple[str, str, int]:
+    """(tenant, run, index) of a key of `positions` or `batched`."""
+    tenant, run, index = tables.split_position_key(key)
+    check_names(tenant, run)
+    return tenant, run, index
+
+
+def names_of_number(key: bytes) -> tuple[str, int]:
+    """(tenant, number) of a key of `leaves` or `checkpoints`; the store log's are among them."""
+    tenant, number = tables.split_number_key(key)
+    check_log(tenant)
+    return tenant, number
+
+
+def leaf_in(value: bytes | None) -> LeafEntry | None:
+    """The leaf entry that a row holds; None where there is no row, or a damaged one."""
+    try:
+        return None if value is None else LeafEntry.decode(value)
+    except Malformed:
+        return None
+
+
+def pages_of(items: Iterable[T], size: int = PAGE_ROWS) -> Iterator[list[T]]:
+    """The items, so many at a time."""
+    rest = iter(items)
+    while page := list(islice(rest, size)):
+        yield page

@@ -9,33 +9,30 @@ from __future__ import annotations
 from sealbook.indexes import case as case_index
 from sealbook.indexes.packing import u64
 from sealbook.indexes.standing import EffectStatus, Standing, advance, seals
-from sealbook.journal.checking.audit import Audit
-from sealbook.journal.checking.lookups import Found
+from sealbook.journal.checking.audit import CheckAudit
+from sealbook.journal.checking.lookups import FoundRecord
+from sealbook.journal.checking.records import NOT_BEHIND, decoded, lineage_fault, misplaced
 from sealbook.journal.deciding.admission import check_open, check_place, move_effect
 from sealbook.journal.deciding.requests import EFFECT_KINDS, Prepared, read_members
 from sealbook.journal.engine.port import Place
 from sealbook.journal.errors import Corrupt, InvalidInput, Refused, UnknownVersion
-from sealbook.journal.records.body import LINEAGE_BYTES
 from sealbook.journal.records.chain import GENESIS, run_tag
 from sealbook.journal.records.names import OPERATOR_RUN, RESTORATION
-from sealbook.journal.records.record import Record, decode_record
+from sealbook.journal.records.record import Record
 from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.lookup import BLOCK_BYTES, block_of, block_place
 from sealbook.journal.schema.tables import EffectRow
 
 ARRIVAL_MAX = 2**63 - 1  # what a state row can hold
-# `journal` is the last member of a body in canonical order, so a first body ends in it.
-JOURNAL_MEMBER = b"\x67journal" + bytes([0x40 + LINEAGE_BYTES])
 
 
-class Chain:
+class RunChain:
     """The records of one run as they stream by: their chain, and the fold of what they say."""
 
-    def __init__(self, audit: Audit, tenant: str, run: str, attested: frozenset[int]) -> None:
+    def __init__(self, audit: CheckAudit, tenant: str, run: str, attested: frozenset[int]) -> None:
         self._audit, self._tenant, self._run, self._attested = audit, tenant, run, attested
         self._tally = audit.tally(tenant)
-        self._first_end = JOURNAL_MEMBER + audit.setting.identity.lineage_id
         self.last_hash: bytes | None = GENESIS  # None when the last record could not be read
         self._gone: int | None = None  # the arrival of the first of the records that are missing here
         self._block = b""  # the arrivals of the block of 64 that the last record belongs to
@@ -46,7 +43,7 @@ class Chain:
         self.tag: bytes | None = None
         self.effects: dict[bytes, EffectRow] = {}
         self.heads: dict[int, tuple[bytes, bool | None]] = {}  # attested seq -> (hash, whether it ends the run)
-        self.resumable: list[int] = []  # conclusions that leave the run open, each of which is anchored at once (D11)
+        self.resumable: list[int] = []  # conclusions that leave the run open, each of which is anchored at once
 
     def fault(self, seq: int, what: str, *, arrival: int | None = None, newer: bool = False) -> None:
         """A record that is missing, cannot be read or cannot be believed: what follows from it is not known."""
@@ -54,7 +51,7 @@ class Chain:
         self._audit.unsure.add(tables.run_key(self._tenant, self._run))
         self._audit.found(what, tenant=self._tenant, run=self._run, seq=seq, arrival=arrival, newer=newer)
 
-    def page(self, page: list[Found]) -> None:
+    def page(self, page: list[FoundRecord]) -> None:
         """The next records of the run."""
         audit = self._audit
         for seq, arrival, value in page:
@@ -80,8 +77,7 @@ class Chain:
         self._end_block()
 
     def _row(self, seq: int, arrival: int, value: bytes) -> None:
-        audit, tenant, run = self._audit, self._tenant, self._run
-        first = self.seq + 1
+        run, first = self._run, self.seq + 1
         if seq != first:
             what = "the record is missing" if first == seq - 1 else f"the records {first} to {seq - 1} are missing"
             self.fault(first, what, arrival=self._gone)
@@ -100,17 +96,15 @@ class Chain:
         try:
             row = decode_row(value, run, seq)
             if row.arrival != arrival:
-                what = f"the record stands under arrival {arrival}, its row says {row.arrival}"
-                audit.found(what, tenant=tenant, run=run, seq=seq, arrival=arrival)
-            record = decode_record(row, tenant=tenant, run=run, seq=seq, upcaster=audit.setting.upcaster, strict=True)
+                self._found(misplaced(row, arrival))
+            record = decoded(self._audit, row, self._tenant, run, seq)
         except Corrupt as error:
             self.fault(seq, error.what, arrival=arrival)
             return
         except UnknownVersion as error:
             newer = error.what
         if prev is not None and row.prev != prev:
-            what = "the record does not follow the one before it"
-            audit.found(what, tenant=tenant, run=run, seq=seq, arrival=arrival)
+            self._found(NOT_BEHIND)
         self.last_hash = row.hash
         if record is not None:
             self._record(record)
@@ -125,9 +119,7 @@ class Chain:
         audit, tenant, run, seq = self._audit, self._tenant, self._run, record.seq
         if record.salt is not None:
             self.tag = run_tag(record.salt, tenant, run)
-            if not record.body.endswith(self._first_end):
-                what = "the first record names another store's lineage"
-                audit.found(what, tenant=tenant, run=run, seq=seq, arrival=self.arrival)
+            self._found(lineage_fault(audit, record))
         audit.signers.judge(record)
         if record.case is not None and self._cases is not None:
             place = case_index.place(tenant, record.case, run, seq)
@@ -144,7 +136,7 @@ class Chain:
         try:
             members = read_members(record.kind, record.data, record.effect)
         except Refused as error:
-            self._breach(seq, error)
+            self._breach(error)
             members = {}
         entry = Prepared(record.kind, record.case, record.effect, record.attempt, b"", record.data, **members)
         before = after = None
@@ -155,7 +147,7 @@ class Chain:
             if entry.kind in EFFECT_KINDS and entry.effect is not None:
                 before, after = self._effect(entry, seq)
         except Refused as error:
-            self._breach(seq, error)
+            self._breach(error)
         if entry.source is not None and entry.id is not None:
             key = tables.admission_key(tenant, self._audit.setting.identity.secret, entry.source, entry.id)
             self._audit.expect(tables.ADMISSIONS, key, run.encode(), tenant, run, seq)
@@ -174,9 +166,13 @@ class Chain:
         self.effects[entry.effect] = moved
         return (None if row is None else row.status), moved.status
 
-    def _breach(self, seq: int, error: Refused) -> None:
-        what = f"the record breaks a rule: {error}"
-        self._audit.found(what, tenant=self._tenant, run=self._run, seq=seq, arrival=self.arrival)
+    def _breach(self, error: Refused) -> None:
+        self._found(f"the record breaks a rule: {error}")
+
+    def _found(self, what: str | None) -> None:
+        """Report what is wrong with the record at hand, if anything is."""
+        if what is not None:
+            self._audit.found(what, tenant=self._tenant, run=self._run, seq=self.seq, arrival=self.arrival)
 
     def _end_block(self) -> None:
         """A block of 64 records has ended: look up its arrivals, if it is full, and its rows of the case index."""

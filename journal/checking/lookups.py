@@ -12,19 +12,20 @@ from itertools import takewhile
 
 from sealbook.indexes.packing import read_u64, text, u64
 from sealbook.indexes.standing import BLOCK_RECORDS, Standing
-from sealbook.journal.checking.audit import Audit
+from sealbook.journal.checking.audit import CheckAudit
+from sealbook.journal.checking.records import decoded
 from sealbook.journal.engine.port import Row
 from sealbook.journal.errors import Corrupt, Refused, UnknownVersion
 from sealbook.journal.records import names as ids
 from sealbook.journal.records.chain import chain_hash
-from sealbook.journal.records.record import decode_record, names, says_it_is
+from sealbook.journal.records.record import names, says_it_is
 from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import tables
-from sealbook.journal.schema.lookup import BLOCK_BYTES, block_place, record_place
+from sealbook.journal.schema.lookup import arrivals_between, record_place
 from sealbook.journal.schema.standings import read_standing
-from sealbook.journal.schema.tables import TenantRow, check_names
+from sealbook.journal.schema.tables import check_names, rows_of
 
-Found = tuple[int, int, bytes | None]  # seq, arrival and row of a record; no row where the lookup leads to none
+FoundRecord = tuple[int, int, bytes | None]  # seq, arrival and row of a record; no row where the lookup leads to none
 Derive = Callable[[str, str], None]  # (tenant, run)
 
 PAGE_RECORDS = 100  # records per read: each may be 4 MiB
@@ -34,14 +35,14 @@ SEARCHES_MAX = 16  # runs that the whole journal is searched for
 class Trace:
     """The records of one run, in order, in pages. `suspect` says that its lookup does not lead to all of them."""
 
-    def __init__(self, audit: Audit, tenant: str, run: str, standing: Standing | None, *, suspect: bool) -> None:
+    def __init__(self, audit: CheckAudit, tenant: str, run: str, standing: Standing | None, *, suspect: bool) -> None:
         self._audit, self._tenant, self._run = audit, tenant, run
         self._standing = None if suspect else standing
         self._has_none = standing is None and not suspect and audit.states_count_all
         self._seq = self._arrival = 0  # of the last record that was found
-        self.lost = False  # whether there may be records that nobody searched for
+        self.lost = False  # whether there may be records that were not searched for
 
-    def pages(self) -> Iterator[list[Found]]:
+    def pages(self) -> Iterator[list[FoundRecord]]:
         """The records along the lookup, and from where it leads astray those that a search finds."""
         if self._has_none:
             return
@@ -55,26 +56,20 @@ class Trace:
         if self._standing is None or not 0 < self._seq == self._standing.records:
             yield from self._searched()
 
-    def _looked_up(self) -> Iterator[list[Found]]:
-        seq = 0
-        for block in self._blocks():
-            arrivals = [read_u64(block, offset) for offset in range(0, len(block), 8)]
-            values = self._audit.snapshot.get_many([record_place(self._tenant, arrival) for arrival in arrivals])
-            yield list(zip(range(seq + 1, seq + 1 + len(values)), arrivals, values, strict=True))
-            seq += len(values)
-
-    def _blocks(self) -> Iterator[bytes]:
-        standing = self._standing
-        if standing is None:
-            return
-        for number in range(standing.records // BLOCK_RECORDS):
-            [block] = self._audit.snapshot.get_many([block_place(self._tenant, self._run, number)])
-            if block is None or len(block) != BLOCK_BYTES:
+    def _looked_up(self) -> Iterator[list[FoundRecord]]:
+        """The records that the lookup leads to, up to a block of it that is missing or damaged."""
+        standing, get_many = self._standing, self._audit.snapshot.get_many
+        for first in range(1, 1 + (0 if standing is None else standing.records), BLOCK_RECORDS):
+            assert standing is not None
+            last = min(first + BLOCK_RECORDS - 1, standing.records)
+            try:
+                arrivals = arrivals_between(get_many, standing, first, last)
+            except Corrupt:
                 return
-            yield block
-        yield standing.recent_arrivals
+            values = get_many([record_place(self._tenant, arrival) for arrival in arrivals])
+            yield list(zip(range(first, last + 1), arrivals, values, strict=True))
 
-    def _is_sound(self, found: Found) -> bool:
+    def _is_sound(self, found: FoundRecord) -> bool:
         """Whether the lookup leads here rightly, as far as can be told: to a row that is not another record's, or to a
         number that was given and whose record is gone."""
         seq, arrival, value = found
@@ -92,7 +87,7 @@ class Trace:
             return False
         return named[0] == self._run or self._audit.arrival_of(self._tenant, *named) in (arrival, None)
 
-    def _searched(self) -> Iterator[list[Found]]:
+    def _searched(self) -> Iterator[list[FoundRecord]]:
         key = tables.run_key(self._tenant, self._run)
         if len(self._audit.searched) >= SEARCHES_MAX:
             self.lost = True
@@ -101,7 +96,7 @@ class Trace:
         self._audit.searched.add(key)
         name, seq = self._run.encode(), self._seq
         for page in _pages(self._audit, text(self._tenant), self._arrival + 1):
-            found: list[Found] = []
+            found: list[FoundRecord] = []
             for row_key, value in page:
                 says = says_it_is(value) if name in value else None
                 named = None if says is None else _named(self._tenant, says)
@@ -112,24 +107,22 @@ class Trace:
                 yield found
 
 
-def arrivals_counted(audit: Audit, tenant: str) -> int:
+def arrivals_counted(audit: CheckAudit, tenant: str) -> int:
     """How many arrivals the tenant's row says were given; without a sound row, a bound of it."""
-    try:
-        return TenantRow.decode(tenant, audit.snapshot.get_many([(tables.TENANTS, tenant.encode())])[0]).arrivals
-    except Corrupt:
-        return audit.arrival_bound
+    row = audit.tenant_row(tenant)
+    return audit.arrival_bound if row is None else row.arrivals
 
 
 # --- all runs ------------------------------------------------------------------------------------------------------
 
 
-def suspects(audit: Audit) -> frozenset[bytes]:
+def suspects(audit: CheckAudit) -> frozenset[bytes]:
     """The keys of runs that the journal has records of which their lookup does not lead to: a few, if there are many.
 
     It is looked for only where the states do not count as many records as there are.
     """
     counted = 0
-    for key, value in audit.walk(tables.STATE):
+    for key, value in rows_of(audit.snapshot, tables.STATE):
         try:
             standing = read_standing(*tables.split_run_key(key), value)
         except (ValueError, Corrupt):
@@ -148,7 +141,7 @@ def suspects(audit: Audit) -> frozenset[bytes]:
     return frozenset(found)
 
 
-def name_strays(audit: Audit, derive: Derive) -> None:
+def name_strays(audit: CheckAudit, derive: Derive) -> None:
     """Name every record that no run leads to, and every gap in the arrivals. A run of which nothing but records is
     left is derived from them."""
     dense = all(tally.arrival_max == tally.records for tally in audit.tallies.values())
@@ -164,7 +157,7 @@ def name_strays(audit: Audit, derive: Derive) -> None:
             _name_stray(audit, derive, tenant, arrival, value)
 
 
-def _name_stray(audit: Audit, derive: Derive, tenant: str, arrival: int, value: bytes) -> None:
+def _name_stray(audit: CheckAudit, derive: Derive, tenant: str, arrival: int, value: bytes) -> None:
     named = _named(tenant, says_it_is(value))
     if named is None:
         audit.tally(tenant).records += 1
@@ -179,8 +172,7 @@ def _name_stray(audit: Audit, derive: Derive, tenant: str, arrival: int, value: 
     audit.tally(tenant).records += 1
     fault = None if key in audit.lost_runs else "no run leads to this record"
     try:
-        row, upcaster = decode_row(value, run, seq), audit.setting.upcaster
-        decode_record(row, tenant=tenant, run=run, seq=seq, upcaster=upcaster, strict=True)
+        decoded(audit, decode_row(value, run, seq), tenant, run, seq)
     except Corrupt as error:
         fault = error.what
     except UnknownVersion:
@@ -201,7 +193,7 @@ def _named(tenant: str, says: tuple[object, object, object] | None) -> tuple[str
     return None
 
 
-def _records(audit: Audit, *, name_keys: bool = False) -> Iterator[tuple[str, int, bytes]]:
+def _records(audit: CheckAudit, *, name_keys: bool = False) -> Iterator[tuple[str, int, bytes]]:
     """(tenant, arrival, row) of all of `journal`; keys that are none are passed over, and named when that is asked."""
     for page in _pages(audit, b"", 0):
         for key, value in page:
@@ -215,7 +207,7 @@ def _records(audit: Audit, *, name_keys: bool = False) -> Iterator[tuple[str, in
             yield tenant, arrival, value
 
 
-def _pages(audit: Audit, prefix: bytes, start: int) -> Iterator[list[Row]]:
+def _pages(audit: CheckAudit, prefix: bytes, start: int) -> Iterator[list[Row]]:
     """The rows of `journal`, of one tenant from this arrival on, or of all."""
     lo, hi = (prefix + u64(start), tables.prefix_end(prefix)) if prefix else (b"", None)
     while page := audit.snapshot.scan(tables.JOURNAL, lo, hi, PAGE_RECORDS):

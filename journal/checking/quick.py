@@ -1,23 +1,29 @@
-"""Check a store at a level below `deep`: sweep its records, hold ends to counts, and build its logs again.
+"""Check a store without deriving its runs: sweep its records, and hold what counts them to them.
 
-One snapshot, so that a store which is being written to is checked as it stood at one moment (behaviour B43). Ranges of
-records may be swept elsewhere, by other processes with snapshots of their own: a record never changes.
+One snapshot, so that a store which is being written to is checked as it stood at one moment. Ranges of records may be
+swept elsewhere, by other processes with snapshots of their own: a record never changes.
+
+A sweep sees that each record follows the one before it; that the last one is still there, only what counts it can tell:
+the state of its run, and the tenant's row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from sealbook.journal.checking import ends, leaves, outside
-from sealbook.journal.checking.adoptions import check_adoptions
-from sealbook.journal.checking.anchors import check_batches
-from sealbook.journal.checking.audit import Audit
-from sealbook.journal.checking.checkpoints import check_checkpoints
-from sealbook.journal.checking.levels import Level
-from sealbook.journal.checking.records import Range, Swept, sweep, take
-from sealbook.journal.checking.store_log import check_heads
-from sealbook.journal.checking.trees import Logs
+from sealbook.indexes.packing import read_u64, text
+from sealbook.indexes.standing import Standing
+from sealbook.journal.checking.audit import CheckAudit, names_of_run, pages_of
+from sealbook.journal.checking.records import Range, Swept, add_swept, sweep
+from sealbook.journal.checking.report import Level
+from sealbook.journal.engine.port import Snapshot
+from sealbook.journal.errors import Corrupt, Refused
+from sealbook.journal.records import names
+from sealbook.journal.records.record import says_it_is
+from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import tables
+from sealbook.journal.schema.lookup import record_place
+from sealbook.journal.schema.standings import read_standing
 
 Progress = Callable[[int, int], None]  # (records checked, records in all)
 Elsewhere = Callable[[Sequence[Range]], Iterable[Swept]]
@@ -26,54 +32,113 @@ Elsewhere = Callable[[Sequence[Range]], Iterable[Swept]]
 RANGE_RECORDS = 20_000
 
 
-def check_records(audit: Audit, level: Level, progress: Progress | None, elsewhere: Elsewhere | None) -> int:
-    """Sweep all records and hold them to what counts them; how many runs are not sealed."""
+def check_records(audit: CheckAudit, level: Level, progress: Progress | None, elsewhere: Elsewhere | None) -> None:
+    """Sweep all records and hold them to what counts them."""
     ranges = list(_ranges(audit, level, split=elsewhere is not None))
     total, done = audit.snapshot.count(tables.JOURNAL), 0
+
+    def checked(records: int) -> None:
+        nonlocal done
+        done += records
+        if progress is not None:
+            progress(done, total)
+
     if elsewhere is not None:
         for found in elsewhere(ranges):
-            take(audit, found)
-            done += found.records
-            if progress is not None:
-                progress(done, total)
+            add_swept(audit, found)
+            checked(found.records)
     else:
-
-        def told(records: int) -> None:
-            nonlocal done
-            done += records
-            if progress is not None:
-                progress(done, total)
-
         for each in ranges:
-            sweep(audit, each, told=told)
-    return ends.check_ends(audit, level)
+            sweep(audit, each, checked=checked)
+    counted: dict[str, int] = {}
+    for page in pages_of(_standings(audit)):
+        _check_ends(audit, level, page)
+        for standing in page:
+            counted[standing.tenant] = counted.get(standing.tenant, 0) + standing.records
+    for tenant in sorted(counted.keys() | audit.tallies.keys()):
+        _check_count(audit, tenant, counted.get(tenant, 0))
 
 
-def check_logs(audit: Audit) -> dict[str, int]:
-    """Build every log again from its leaves, and hold leaves to records and checkpoints to trees; the logs' sizes."""
-    leaves.read_acts(audit)
-    leaves.check_leaves(audit)
-    check_batches(audit)
-    check_adoptions(audit)
-    check_heads(audit)
-    sizes = Logs(audit).check()
-    audit.flush()
-    check_checkpoints(audit, sizes)
-    return sizes
-
-
-def hold_outside(
-    audit: Audit, base: str, store_origin: str | None, sizes: dict[str, int]
-) -> tuple[list[str], list[str]]:
-    """`outside.hold` for the logs of a store whose tenants' origins begin with `base`."""
-    return outside.hold(audit, outside.origins_of(audit, base, store_origin), sizes)
-
-
-def _ranges(audit: Audit, level: Level, *, split: bool) -> Iterator[Range]:
-    for tenant in ends.tenants_of(audit.snapshot):
+def _ranges(audit: CheckAudit, level: Level, *, split: bool) -> Iterator[Range]:
+    for tenant in _tenants_of(audit.snapshot):
         audit.tally(tenant)  # so that its log is built again, be all of its records gone
-        reached, counted = ends.arrivals_of(audit.snapshot, tenant)
-        last = max(reached, counted or 0)
+        row = audit.tenant_row(tenant)
+        last = max(_arrivals_reached(audit.snapshot, tenant), 0 if row is None else row.arrivals)
         size = RANGE_RECORDS if split and last <= audit.arrival_bound else max(last, 1)
         for first in range(1, last + 1, size):
             yield Range(tenant, first, min(first + size - 1, last), level)
+
+
+def _tenants_of(snapshot: Snapshot) -> Iterator[str]:
+    """Every tenant that a record or a tenant's row names, in order."""
+    found = set()
+    for table in (tables.JOURNAL, tables.TENANTS):
+        lo = b""
+        while page := snapshot.scan(table, lo, None, 1):
+            name = page[0][0].partition(b"\0")[0]
+            lo = (tables.prefix_end(name + b"\0") if table == tables.JOURNAL else name + b"\0") or b""
+            try:
+                found.add(names.check_tenant(name.decode(errors="replace")))
+            except Refused:
+                continue  # a check of all rows names it
+    yield from sorted(found)
+
+
+def _arrivals_reached(snapshot: Snapshot, tenant: str) -> int:
+    """The highest arrival that a record of the tenant stands under."""
+    prefix = text(tenant)
+    page = snapshot.scan(tables.JOURNAL, prefix, tables.prefix_end(prefix), 1, reverse=True)
+    return read_u64(page[0][0], len(prefix)) if page and len(page[0][0]) == len(prefix) + 8 else 0
+
+
+# --- the ends of chains ----------------------------------------------------------------------------------------------
+
+
+def _standings(audit: CheckAudit) -> Iterator[Standing]:
+    """What every state row says that can be read."""
+    for (tenant, run), key, value in audit.rows(tables.STATE, names_of_run):
+        try:
+            standing = read_standing(tenant, run, value)
+        except Corrupt as error:
+            audit.found(error.what, tenant=tenant, run=run, place=(tables.STATE, key))
+            continue
+        assert standing is not None
+        audit.runs += 1
+        yield standing
+
+
+def _check_ends(audit: CheckAudit, level: Level, page: list[Standing]) -> None:
+    """Hold each state to the last record of its run."""
+    places = [record_place(standing.tenant, standing.last_arrival) for standing in page]
+    for standing, place, value in zip(page, places, audit.snapshot.get_many(places), strict=True):
+        fault = _fault(standing, level, value)
+        if fault is not None and not audit.findings.names(*place):
+            audit.found(fault, tenant=standing.tenant, run=standing.run, seq=standing.records, place=place)
+
+
+def _fault(standing: Standing, level: Level, value: bytes | None) -> str | None:
+    if value is None:
+        return f"the run's last record is missing: its state counts {standing.records}"
+    if level < Level.CHAIN:
+        return None
+    says = says_it_is(value)
+    if says is None:
+        return "the run's last record cannot be read"
+    if says != (standing.tenant, standing.run, standing.records):
+        return f"the run's state says that this is its last record, number {standing.records}, and it is another one"
+    if decode_row(value, standing.run, standing.records).hash != standing.head:
+        return "the run's state has another head than its last record"
+    return None
+
+
+def _check_count(audit: CheckAudit, tenant: str, counted: int) -> None:
+    """The states of the tenant's runs count its records; the tenant's row counts them too."""
+    records, place = audit.tally(tenant).records, (tables.TENANTS, tenant.encode())
+    row = audit.tenant_row(tenant)
+    if row is None:
+        audit.found("the tenant's row is damaged", tenant=tenant, place=place)
+    elif records != counted and row.arrivals == records:
+        what = f"the states of its runs count {counted} records, there are {records}: level deep names them"
+        audit.found(what, tenant=tenant, place=place)
+    elif row.arrivals < records:
+        audit.found(f"the row counts {row.arrivals} records, there are {records}", tenant=tenant, place=place)

@@ -1,6 +1,6 @@
 """Hold every leaf of the store log to the log that it is a head of: its tag, a rising size, and the root of that size.
 
-The root of a tenant's log is folded from its stored nodes, which are checked where that log is built again (`relog`). A
+The root of a tenant's log is folded from its stored nodes, which are checked where that log is built again (`trees`). A
 log that went on under a new origin has another tree since: what its earlier heads state is folded from its own leaves,
 behind the first leaf that it had then.
 """
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sealbook.indexes.packing import text
-from sealbook.journal.checking.audit import Audit
+from sealbook.journal.checking.audit import CheckAudit
 from sealbook.journal.deciding.log import leaves as seals
 from sealbook.journal.engine.port import Place
 from sealbook.journal.errors import Corrupt
 from sealbook.journal.records.chain import tenant_tag
 from sealbook.journal.records.names import OPERATOR_RUN, STORE_LOG
 from sealbook.journal.schema import tables
-from sealbook.journal.schema.tables import TenantRow
+from sealbook.journal.schema.tables import rows_of
 from sealbook.merkle import tree
 from sealbook.merkle.entry import LeafEntry
 from sealbook.merkle.errors import Malformed
@@ -27,12 +27,12 @@ from sealbook.merkle.tenant_head import TenantHead
 from sealbook.merkle.tree import Node
 
 
-def check_heads(audit: Audit) -> None:
+def check_heads(audit: CheckAudit) -> None:
     """Check the store log's leaves, and claim those that are heads."""
     heads = _Heads(audit)
     if audit.snapshot.get_many([(tables.TENANTS, STORE_LOG.encode())]) != [None]:
         audit.tally(STORE_LOG)  # so that its tree is built again, be every leaf missing
-    for key, value in audit.walk(tables.LEAVES, text(STORE_LOG)):
+    for key, value in rows_of(audit.snapshot, tables.LEAVES, text(STORE_LOG)):
         try:
             _, index = tables.split_number_key(key)
             head = TenantHead.decode(value)
@@ -42,31 +42,29 @@ def check_heads(audit: Audit) -> None:
             heads.check(index, head)
 
 
-def tags_of(audit: Audit, tenant: str) -> dict[bytes, int]:
+def tags_of(audit: CheckAudit, tenant: str) -> dict[bytes, int]:
     """The tags that the tenant's log has had, each with the adoption that gave it."""
     adoptions = [0] if tenant not in audit.tallies else [0, *audit.tallies[tenant].adoptions]
     lineage = audit.setting.identity.lineage_id
     return {tenant_tag(lineage, tenant, adoption): adoption for adoption in adoptions}
 
 
-def is_unsure(audit: Audit, tenant: str) -> bool:
+def is_unsure(audit: CheckAudit, tenant: str) -> bool:
     """Whether the tenant's own run cannot be read, so that not all of its tags are known."""
     return tables.run_key(tenant, OPERATOR_RUN) in audit.unsure
 
 
-def believe_count(audit: Audit, tenant: str) -> None:
+def believe_count(audit: CheckAudit, tenant: str) -> None:
     """A head of the tenant's log is damaged, which is reported: what its row counts is then believed."""
-    try:
-        row = TenantRow.decode(tenant, audit.snapshot.get_many([(tables.TENANTS, tenant.encode())])[0])
-    except Corrupt:
-        return  # reported where the rows of tenants are checked
-    audit.tally(tenant).gathered = row.gathered
+    row = audit.tenant_row(tenant)
+    if row is not None:
+        audit.tally(tenant).gathered = row.gathered
 
 
 class _Heads:
     """The heads as they come in, in the order of the log."""
 
-    def __init__(self, audit: Audit) -> None:
+    def __init__(self, audit: CheckAudit) -> None:
         self._audit = audit
         self._owners = {
             tag: (tenant, adoption) for tenant in audit.tallies for tag, adoption in tags_of(audit, tenant).items()
@@ -124,7 +122,7 @@ class _Heads:
         return self._trees[head.tag].root(head.size)
 
 
-def _present(audit: Audit, tenant: str) -> int:
+def _present(audit: CheckAudit, tenant: str) -> int:
     """The adoption that gave the tenant's log the tree that it has now; 0 for its first one."""
     return max(audit.tallies[tenant].adoptions, default=0)
 
@@ -133,15 +131,15 @@ class _EarlierTree:
     """The tree of a log before it went on under a new origin: `first` is the first leaf that it had then, None when it
     had none but its own."""
 
-    def __init__(self, audit: Audit, tenant: str, first: LeafEntry | None) -> None:
+    def __init__(self, audit: CheckAudit, tenant: str, first: LeafEntry | None) -> None:
         self._leaves = self._own_leaves(audit, tenant)
         self._growth = Growth()
         if first is not None:
             self._growth.add([first.hash()])
 
     @staticmethod
-    def _own_leaves(audit: Audit, tenant: str) -> Iterator[bytes]:
-        leaves = audit.walk(tables.LEAVES, text(tenant))
+    def _own_leaves(audit: CheckAudit, tenant: str) -> Iterator[bytes]:
+        leaves = rows_of(audit.snapshot, tables.LEAVES, text(tenant))
         next(leaves, None)  # the leaf that adopts the log of before
         return (value for _, value in leaves)
 
@@ -155,7 +153,7 @@ class _EarlierTree:
         return self._growth.root() if self._growth.size == size else None
 
 
-def head_stands(audit: Audit, key: bytes) -> bool:
+def head_stands(audit: CheckAudit, key: bytes) -> bool:
     """Whether the leaf that a row of `heads` names is a head of that tenant's log, or is reported already."""
     tenant, index = tables.split_number_key(key)
     place: Place = (tables.LEAVES, tables.number_key(STORE_LOG, index))

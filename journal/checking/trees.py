@@ -1,6 +1,6 @@
 """Build each tenant's log again from its leaf entries, and compare every leaf and every stored node of its tree.
 
-A leaf must be accounted for by a run (`rederive` claims it for the run whose position row leads to it), and each
+A leaf must be accounted for by a run (`leaves` claims it for the run whose position row leads to it), and each
 complete subtree must be stored with the hash that the leaves give. The root is stored nowhere: it is folded from these
 nodes, so it is right when they are.
 """
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from sealbook.journal.checking.anchors import BatchEntry, check_newest
-from sealbook.journal.checking.audit import Audit
+from sealbook.journal.checking.audit import CheckAudit, names_of_number
 from sealbook.journal.deciding.log import leaves as seals
 from sealbook.journal.engine.port import Place
 from sealbook.journal.errors import Corrupt, Refused
 from sealbook.journal.records import names
 from sealbook.journal.schema import tables
 from sealbook.journal.schema.standings import read_standing
-from sealbook.journal.schema.tables import check_names
+from sealbook.journal.schema.tables import check_names, rows_of
 from sealbook.merkle import tree
 from sealbook.merkle.entry import LEAF_PREFIX, LeafEntry, LeafType
 from sealbook.merkle.errors import Malformed, VerificationError
@@ -28,36 +28,36 @@ from sealbook.merkle.verify import verify_inclusion
 
 TYPE_AT = len(LEAF_PREFIX)  # of a leaf entry
 PAGE_LEAVES = 1000  # whose nodes are computed at once
+FOREIGN = {
+    LeafType.ANCHOR_BATCH: "the anchor batch has no entries that give its leaf",
+    LeafType.ADOPTED_LOG: "no record says that the log adopted the one that this leaf names",
+}
 
 
-class Logs:
-    """Every tenant's log, built again from its leaf entries: each leaf a run's, each node its subtree's hash."""
+def check_trees(audit: CheckAudit) -> dict[str, int]:
+    """Build every tenant's log again from its leaf entries: each leaf a run's, each node its subtree's hash. The size
+    of each."""
+    return _Logs(audit).check()
 
-    def __init__(self, audit: Audit) -> None:
+
+class _Logs:
+    """All logs under way."""
+
+    def __init__(self, audit: CheckAudit) -> None:
         self._audit = audit
         self._unclaimed: dict[tuple[str, bytes], list[int]] = {}  # (tenant, run tag) -> leaves that no run accounts for
 
     def check(self) -> dict[str, int]:
-        """Check the logs; answer with the size of each."""
         sizes = dict.fromkeys(self._audit.tallies, 0)
-        for tenant, leaves in groupby(self._leaves(), lambda leaf: leaf[0]):
-            sizes[tenant] = self._log(tenant, ((index, value) for _, index, value in leaves))
+        rows = self._audit.rows(tables.LEAVES, names_of_number)
+        for tenant, leaves in groupby(rows, lambda row: row[0][0]):
+            sizes[tenant] = self._log(tenant, ((index, value) for (_, index), _, value in leaves))
         for tenant, size in sizes.items():
             if not size:
                 sizes[tenant] = self._log(tenant, iter(()))
         if self._unclaimed:
             self._name_unclaimed()
         return sizes
-
-    def _leaves(self) -> Iterator[tuple[str, int, bytes]]:
-        for key, value in self._audit.walk(tables.LEAVES):
-            try:
-                tenant, index = tables.split_number_key(key)
-                names.check_log(tenant)
-            except (ValueError, Refused) as error:
-                self._audit.found(f"the row's key is damaged: {error}", place=(tables.LEAVES, key))
-                continue
-            yield tenant, index, value
 
     def _log(self, tenant: str, leaves: Iterator[tuple[int, bytes]]) -> int:
         """The size of the tenant's log. Leaves whose number the tree never reached are surplus."""
@@ -77,7 +77,8 @@ class Logs:
                 nodes.add(hash_)  # what the tree was built with, so that one changed leaf is one finding
             else:
                 self._audit.found("the tree never held this leaf", tenant=tenant, place=_leaf_place(tenant, index))
-        counted = self._counted(tenant)
+        row = self._audit.tenant_row(tenant)
+        counted = 0 if row is None else row.leaves
         while nodes.size < counted or self._audit.findings.names(*_leaf_place(tenant, nodes.size)):
             hash_ = nodes.stored_leaf(nodes.size)
             if hash_ is None:
@@ -87,39 +88,28 @@ class Logs:
         nodes.flush()
         return nodes.size
 
-    def _counted(self, tenant: str) -> int:
-        """How many leaves the tenant's row counts."""
-        try:
-            return seals.log_size(self._audit.snapshot, tenant)
-        except Corrupt:
-            return 0  # reported where the rows of tenants are checked
-
     def _missing(self, tenant: str, index: int) -> None:
         self._audit.found("the leaf is missing", tenant=tenant, place=_leaf_place(tenant, index))
 
     def _foreign(self, tenant: str, index: int, value: bytes) -> None:
-        if tenant == names.STORE_LOG:
-            what = "the leaf is no head of a tenant's log"
-            self._audit.found(what, place=_leaf_place(tenant, index))
-            return
-        try:
-            entry = LeafEntry.decode(value)
-        except Malformed as error:
-            self._audit.found(f"the leaf is damaged: {error}", tenant=tenant, place=_leaf_place(tenant, index))
-            return
-        if entry.type is LeafType.ANCHOR_BATCH:
-            what = "the anchor batch has no entries that give its leaf"
-            self._audit.found(what, tenant=tenant, place=_leaf_place(tenant, index))
-            return
-        if entry.type is LeafType.ADOPTED_LOG:
-            what = "no record says that the log adopted the one that this leaf names"
-            self._audit.found(what, tenant=tenant, place=_leaf_place(tenant, index))
-            return
-        self._unclaimed.setdefault((tenant, entry.run_tag), []).append(index)
+        """A leaf that nothing accounts for. One of a run is named later, when the run is known."""
+        what = "the leaf is no head of a tenant's log"
+        if tenant != names.STORE_LOG:
+            try:
+                entry = LeafEntry.decode(value)
+            except Malformed as error:
+                what = f"the leaf is damaged: {error}"
+            else:
+                if entry.type not in FOREIGN:
+                    self._unclaimed.setdefault((tenant, entry.run_tag), []).append(index)
+                    return
+                what = FOREIGN[entry.type]
+        whose = None if tenant == names.STORE_LOG else tenant
+        self._audit.found(what, tenant=whose, place=_leaf_place(tenant, index))
 
     def _name_unclaimed(self) -> None:
         """A leaf that no position row leads to: its run is known by its tag, or there is none."""
-        for key, value in self._audit.walk(tables.STATE):
+        for key, value in rows_of(self._audit.snapshot, tables.STATE):
             try:
                 tenant, run = tables.split_run_key(key)
                 check_names(tenant, run)
@@ -140,7 +130,7 @@ class Logs:
 class _Nodes:
     """A tenant's tree as its leaves come in. Each subtree that is completed is expected in table `nodes`."""
 
-    def __init__(self, audit: Audit, tenant: str) -> None:
+    def __init__(self, audit: CheckAudit, tenant: str) -> None:
         self._audit, self._tenant = audit, tenant
         self._peaks: dict[Node, bytes] = {}  # the complete subtrees that later ones are joined from
         self._built = 0
@@ -180,7 +170,7 @@ def _leaf_place(tenant: str, index: int) -> Place:
 
 
 def check_inclusion(
-    audit: Audit, tenant: str, run: str, leaves: list[tuple[int, LeafEntry]], batched: list[BatchEntry]
+    audit: CheckAudit, tenant: str, run: str, leaves: list[tuple[int, LeafEntry]], batched: list[BatchEntry]
 ) -> None:
     """That the tree holds the run's leaves, and the newest anchor batch that has it, under its root as it stands."""
     try:

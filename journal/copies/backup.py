@@ -3,7 +3,7 @@
     BACKUP/             0700
       BACKUP            0600  the manifest, replaced last: it says which generation is the backup
       store-<number>/   0700  that generation: SEALBOOK and data.mdb, 0600
-      lock              0600  `flock`ed by whoever writes the backup, or reads it
+      lock              0600  `flock`ed by what writes the backup, or reads it
 
 - Rule 1: the data file is copied by LMDB from one snapshot, compacted. A file that is copied in any other way while it
   is written to is broken.
@@ -27,31 +27,30 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from blake3 import blake3
 
-from sealbook.journal.checking.whole import CheckReport
+from sealbook.journal.checking.report import CheckReport
 from sealbook.journal.copies.manifest import BYTES_MAX, Manifest, TenantState
 from sealbook.journal.deciding.log import adoption, leaves
 from sealbook.journal.engine.lmdb import folder as store_folder
 from sealbook.journal.engine.port import Snapshot
-from sealbook.journal.errors import Busy, Corrupt, InvalidInput, NotFound
+from sealbook.journal.errors import Corrupt, InvalidInput, NotFound
 from sealbook.journal.operating.usage import count
 from sealbook.journal.records.names import STORE_LOG
 from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import lookup, tables
 from sealbook.journal.schema.identity import parse_identity
-from sealbook.journal.schema.tables import StoreRow, TenantRow
+from sealbook.journal.schema.tables import StoreRow, TenantRow, rows_of
 from sealbook.journal.store.journal import Journal
 from sealbook.merkle import tree
 
 MANIFEST = "BACKUP"
 MANIFEST_NEW = "BACKUP.new"
 LOCK = "lock"
-PAGE_ROWS = 1000
 READ_BYTES = 1 << 20
 _GENERATION = re.compile(r"store-(\d{1,18})")
 STATE_TABLES = (tables.STORE, tables.TENANTS, tables.ORIGINS, tables.LEASES, tables.CHECKPOINTS)
@@ -83,7 +82,7 @@ def generation_folder(path: Path, number: int) -> Path:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The backup's manifest. `NotFound`: there is no backup, or its first one was cut off; `Corrupt`: it is damaged."""
+    """The backup's manifest. `NotFound`: no backup was completed there; `Corrupt`: it is damaged."""
     with store_folder.told(f"cannot read {path}"):
         try:
             with (path / MANIFEST).open("rb") as file:
@@ -99,7 +98,7 @@ def backup(journal: Journal, path: Path, *, made_at: int, progress: Progress | N
     """Let the backup at `path` be of the store as it is now. `made_at` is unix milliseconds.
 
     `InvalidInput`: what stands there is no backup of this store. `Corrupt`: the store is damaged, or does not go on
-    from what the backup holds. `Busy`: somebody else writes or reads it. In all of these the backup is as it was.
+    from what the backup holds. `Busy`: another process writes or reads it. In all of these the backup is as it was.
     """
     from sealbook.journal.engine.lmdb import LmdbEngine
 
@@ -159,22 +158,10 @@ def check_place(path: Path, store: bytes) -> Manifest | None:
     return manifest
 
 
-@contextmanager
-def locked(path: Path, kind: int) -> Iterator[None]:
-    """Hold the backup against other writers, or as a reader. A copy of a backup on a medium of its own has no lock."""
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        descriptor = os.open(path / LOCK, flags | (os.O_CREAT if kind == fcntl.LOCK_EX else 0), 0o600)
-    except FileNotFoundError:
-        yield
-        return
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise Busy(f"somebody else uses the backup {path}") from None
-    finally:
-        os.close(descriptor)
+def locked(path: Path, kind: int) -> AbstractContextManager[None]:
+    """Hold the backup against other writers, or as a reader."""
+    busy = f"another process uses the backup {path}: wait until it has ended"
+    return store_folder.held_if_there(path / LOCK, kind, busy, create=kind == fcntl.LOCK_EX)
 
 
 @contextmanager
@@ -192,7 +179,7 @@ def _taken_back(path: Path, made: bool) -> Iterator[None]:
 
 
 def _clear(path: Path, generation: int | None) -> None:
-    """Remove what a backup that was cut off has left, and generations that were replaced."""
+    """Remove what an interrupted backup left, and generations that were replaced."""
     (path / MANIFEST_NEW).unlink(missing_ok=True)
     for name in os.listdir(path):
         found = _GENERATION.fullmatch(name)
@@ -283,7 +270,7 @@ def _described(journal: Journal, folder: Path) -> Manifest:
     data = folder / store_folder.DATA
     with journal.view.snapshot() as snapshot:
         row = StoreRow.decode(snapshot.get_many([tables.STORE_PLACE])[0])
-        names = [key.decode() for key, _ in _rows(snapshot, tables.TENANTS) if key != STORE_LOG.encode()]
+        names = [key.decode() for key, _ in rows_of(snapshot, tables.TENANTS) if key != STORE_LOG.encode()]
         counted = count(snapshot)
         return Manifest(
             store=identity.store_id,
@@ -305,7 +292,7 @@ def _state(snapshot: Snapshot) -> bytes:
     histories of one length are told apart."""
     digest = blake3()
     for table in STATE_TABLES:
-        for key, value in _rows(snapshot, table):
+        for key, value in rows_of(snapshot, table):
             parts = [table.encode(), key, value]
             if table == tables.TENANTS and key != STORE_LOG.encode():
                 tenant = _tenant_state(snapshot, key.decode(), 0)
@@ -327,12 +314,6 @@ def _head(snapshot: Snapshot, tenant: str, arrival: int) -> bytes | None:
     """The hash of the record with this arrival."""
     [value] = snapshot.get_many([lookup.record_place(tenant, arrival)])
     return None if value is None else decode_row(value, None, None).hash
-
-
-def _rows(snapshot: Snapshot, table: str, lo: bytes = b"", hi: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-    while page := snapshot.scan(table, lo, hi, PAGE_ROWS):
-        yield from page
-        lo = page[-1][0] + b"\0"
 
 
 def digest_of(path: Path) -> bytes:

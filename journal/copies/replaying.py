@@ -12,8 +12,9 @@ from sealbook.indexes.packing import u64
 from sealbook.indexes.standing import BLOCK_RECORDS, advance
 from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.faults import CONTENT, Damaged, Fault
-from sealbook.journal.bundle.frames import Attested, KeptNote, TenantPart
-from sealbook.journal.bundle.reader import Item, SignerKey, read_note
+from sealbook.journal.bundle.frames import Attested, KeptNote, TenantPart, read_note
+from sealbook.journal.bundle.part import SignerKey
+from sealbook.journal.bundle.reader import Item
 from sealbook.journal.bundle.records import Believed
 from sealbook.journal.deciding import acts, leases, requests
 from sealbook.journal.deciding.acts import (
@@ -45,7 +46,7 @@ from sealbook.merkle import tree
 from sealbook.merkle.entry import LeafType
 
 
-class Step:
+class RestoreStep:
     """One transaction of a restore. Pure, as all work is: it may be called again."""
 
     def __init__(self, items: Sequence[Item], setting: Setting, restoration: int) -> None:
@@ -54,7 +55,7 @@ class Step:
 
     def __call__(self, snapshot: Snapshot, moment: Moment) -> tuple[Writes, None]:
         overlay = Overlay(snapshot)
-        replay = Replay(overlay, moment, self._setting, self._restoration)
+        replay = RestoreRules(overlay, moment, self._setting, self._restoration)
         for item in self._items:
             try:
                 replay.enter(item)
@@ -74,7 +75,7 @@ def _place_of(item: Item) -> tuple[str | None, int | None]:
     return None, None
 
 
-class Act:
+class RestoreAct:
     """The transaction that says, in the tenant's own run, that the tenant was restored, by Rule 5."""
 
     def __init__(self, stated: TenantPart, act: Restoration, setting: Setting, salt: bytes) -> None:
@@ -92,7 +93,7 @@ class Act:
         return overlay.writes(), None
 
 
-class Replay:
+class RestoreRules:
     """The rules of a batch, applied to what was decided before."""
 
     def __init__(self, overlay: Overlay, moment: Moment, setting: Setting, restoration: int) -> None:

@@ -4,11 +4,11 @@
   newer version, or of selected runs only, is refused; so is a place where something stands already.
 - Rule 2: records, seals, anchors and checkpoints enter as they are. All that is derived from them is derived by the
   rules that made it first (`batch`, `seals`, `anchoring`, `publishing`).
-- Rule 3: the store comes into being beside its place and takes it when it is whole: a restore that was cut off has left
-  nothing there, and begins anew.
+- Rule 3: the store comes into being beside its place and takes it when it is complete: an interrupted restore
+  leaves nothing behind, and is run again.
 - Rule 4: epochs go on above history: the restoration is one more than any that the records were written under. An open
-  run has a lease row under it that nobody holds: whoever wrote before is fenced, and nobody goes on until an operator
-  forces the lease, because what the run did after the export is not known (`RestoredRun`, behaviour D14).
+  run has a free lease row under it: what wrote before is fenced, and the run takes nothing until an operator forces
+  the lease, because what the run did after the export is not known (`RestoredRun`).
 - Rule 5: in each tenant's own run a `Restored` says which bundle the tenant was built from.
 
 Not carried: leases and who held them, the store's secret and with it all cursors, and the store log.
@@ -32,9 +32,10 @@ from sealbook.journal.bundle.faults import name_of, named
 from sealbook.journal.bundle.frames import Counts, Header, TenantPart
 from sealbook.journal.bundle.reader import Bundle, Item
 from sealbook.journal.bundle.records import Believed
-from sealbook.journal.copies.replaying import Act, Step
+from sealbook.journal.copies.replaying import RestoreAct, RestoreStep
 from sealbook.journal.deciding import leases
 from sealbook.journal.deciding.acts import ACTS, Restoration
+from sealbook.journal.engine.lmdb.folder import sync_folder
 from sealbook.journal.engine.port import Applied, Clock, Engine, Moment, Snapshot, Writes
 from sealbook.journal.errors import Busy, CommitUnknown, EngineFailed, InvalidInput, UnknownVersion
 from sealbook.journal.records import names as ids
@@ -50,7 +51,6 @@ from sealbook.journal.schema.tables import LeaseRow
 ITEMS_MAX = 1000  # in one transaction, and
 ITEM_BYTES_MAX = 4 * 2**20  # so many bytes of them; the entries of an anchor batch are never parted from their leaf
 RETRIES_MAX = 8
-PAGE_ROWS = 1000
 
 Progress = Callable[[int, int], None]  # (records written, records in all)
 
@@ -180,16 +180,7 @@ def restore(
 
 def store_value(identity: Identity, restoration: int) -> bytes:
     """The store row of a store that is restored, that often by now."""
-    row = identity.store_row()
-    return type(row)(
-        row.store_id,
-        row.lineage_id,
-        row.format,
-        row.engine_format,
-        restoration,
-        row.index_version,
-        row.rebuild,
-    ).encode()
+    return replace(identity.store_row(), restoration=restoration).encode()
 
 
 def check_free(folder: Path) -> None:
@@ -206,15 +197,15 @@ def check_free(folder: Path) -> None:
 
 @contextmanager
 def _building(folder: Path) -> Iterator[Path]:
-    """An empty folder beside the store's place, which is nobody else's while the block runs, and gone after it."""
+    """An empty folder beside the store's place, locked while the block runs and gone after it."""
     building = folder.with_name(f"{folder.name}.restoring")
-    with _told(f"cannot build {building}"):
+    with _reporting(f"cannot build {building}"):
         building.mkdir(mode=0o700, exist_ok=True)
         descriptor = os.open(building, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _lock(descriptor, building)
-        with _told(f"cannot build {building}"):
-            for name in os.listdir(building):  # of a restore that was cut off
+        with _reporting(f"cannot build {building}"):
+            for name in os.listdir(building):  # of an interrupted restore
                 (building / name).unlink()
         try:
             yield building
@@ -238,22 +229,18 @@ def _lock(descriptor: int, building: Path) -> None:
 
 
 def _take_place(building: Path, folder: Path) -> None:
-    with _told(f"cannot move the store to {folder}"):
+    with _reporting(f"cannot move the store to {folder}"):
         try:
             building.rename(folder)
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise InvalidInput("path", str(folder), "holds something by now") from error
             raise
-        descriptor = os.open(folder.absolute().parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(folder.absolute().parent)
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _reporting(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -284,7 +271,7 @@ def rebuild(
             first = group[0].value
             if isinstance(first, TenantPart):
                 stated = first
-            work = Step(group, setting, checked.restoration)
+            work = RestoreStep(group, setting, checked.restoration)
             _write(engine, work)
             done += work.records
             if progress is not None:
@@ -292,7 +279,7 @@ def rebuild(
             if isinstance(group[-1].value, Counts):
                 assert stated is not None
                 act = Restoration(checked.restoration, digest, stated.records, stated.size, stated.root, actor, reason)
-                _write(engine, Act(stated, act, setting, os.urandom(SALT_BYTES)))
+                _write(engine, RestoreAct(stated, act, setting, os.urandom(SALT_BYTES)))
                 awaiting = _awaiting(engine, stated.tenant)
                 facts = (stated.tenant, stated.origin, stated.records, stated.size, stated.root)
                 built.append(RestoredTenant(*facts, awaiting))
@@ -303,17 +290,12 @@ def rebuild(
 
 def _awaiting(engine: Engine, tenant: str) -> int:
     """How many of the tenant's runs wait for an operator."""
-    prefix = text(tenant)
-    lo, hi, count = prefix, tables.prefix_end(prefix), 0
-    while True:
-        with engine.snapshot() as snapshot:
-            page = snapshot.scan(tables.LEASES, lo, hi, PAGE_ROWS)
-        for key, value in page:
+    prefix, count = text(tenant), 0
+    with engine.snapshot() as snapshot:
+        for key, value in tables.rows_of(snapshot, tables.LEASES, prefix):
             row = LeaseRow.decode((tables.LEASES, key), key[len(prefix) :].decode(), value)
             count += row is not None and leases.is_restored(row)
-        if not page:
-            return count
-        lo = page[-1][0] + b"\0"
+    return count
 
 
 def _groups(items: Iterator[Item]) -> Iterator[list[Item]]:

@@ -1,1 +1,8 @@
-"""Write bundles of a store."""
+"""Bundles, written from a store."""
+
+from __future__ import annotations
+
+from sealbook.journal.exporting.bundle import export as export
+from sealbook.journal.exporting.question import Question as Question
+
+__all__ = ["Question", "export"]

@@ -19,9 +19,9 @@ from sealbook.journal.bundle.frames import ClaimedKey, Header, KeptNote, TenantP
 from sealbook.journal.deciding.log import checkpoints, leaves
 from sealbook.journal.engine.port import Row, Snapshot
 from sealbook.journal.errors import Busy, Corrupt, InvalidInput, NotFound
-from sealbook.journal.exporting.begun import Begun
-from sealbook.journal.exporting.parts import Out, Progress, kept_note
-from sealbook.journal.exporting.question import Bound, Plan, Question, offered
+from sealbook.journal.exporting.parts import FrameWriter, Progress, kept_note
+from sealbook.journal.exporting.question import Bound, Plan, Question, digest_of_keys
+from sealbook.journal.exporting.resuming import BegunBundle
 from sealbook.journal.records import names as ids
 from sealbook.journal.records.row import decode_row
 from sealbook.journal.records.signatures import signer_id
@@ -31,19 +31,6 @@ from sealbook.merkle import tree
 
 if TYPE_CHECKING:
     from sealbook.journal.store.journal import Journal
-
-__all__ = [
-    "SELECTED_LEFT_OUT",
-    "WHOLE_LEFT_OUT",
-    "Exported",
-    "Progress",
-    "Question",
-    "export",
-    "go_on",
-    "normal",
-    "planned",
-    "write",
-]
 
 WHOLE_LEFT_OUT = ("leases", "secret", "store-log")
 NOTES_MAX = 100  # that are read at once: each may be a megabyte
@@ -76,29 +63,31 @@ def export(
     `NotFound`: a run, case or tenant that was asked for is not there. `Corrupt`: the store cannot be believed. `Busy`:
     a log went on under a new origin meanwhile. Whatever is raised, what was written is no whole bundle.
     """
-    plan = planned(journal, question, made_at=made_at, codec=codec, keys=keys)
-    return write(journal, stream, plan, progress=progress)
+    plan = plan_export(journal, question, made_at=made_at, codec=codec, keys=keys)
+    return write_bundle(journal, stream, plan, progress=progress)
 
 
-def planned(
+def plan_export(
     journal: Journal, question: Question, *, made_at: int, codec: Codec = Codec.ZLIB, keys: Sequence[ClaimedKey] = ()
 ) -> Plan:
     """What that export writes, by Rule 1. Raises what `export` does before its first byte."""
-    question = normal(question)
+    question = normalized(question)
     bounds = _bounds(journal, question)
     claimed = _claimed(journal, keys, {bound.stated.origin for bound in bounds})
     store = journal.view.setting.identity.store_id
-    return Plan(store, question, codec, made_at, offered(keys), tuple(claimed), tuple(bounds))
+    return Plan(store, question, codec, made_at, digest_of_keys(keys), tuple(claimed), tuple(bounds))
 
 
-def write(journal: Journal, stream: BinaryIO, plan: Plan, *, progress: Progress | None = None) -> Exported:
+def write_bundle(journal: Journal, stream: BinaryIO, plan: Plan, *, progress: Progress | None = None) -> Exported:
     """Write the bundle of this plan, from its first byte."""
     writer = ContainerWriter(stream, Preamble(plan.codec, plan.made_at))
-    return _write(journal, plan, writer, Begun(journal, plan), progress)
+    return _write(journal, plan, writer, BegunBundle(journal, plan), progress)
 
 
-def go_on(journal: Journal, stream: BinaryIO, begun: Begun, *, progress: Progress | None = None) -> Exported:
-    """Write the rest of a bundle whose beginning was taken up from this stream; what follows its last full block is cut
+def resume_bundle(
+    journal: Journal, stream: BinaryIO, begun: BegunBundle, *, progress: Progress | None = None
+) -> Exported:
+    """Write the rest of a bundle whose beginning was read from this stream; what follows its last full block is cut
     off. `Differs`: the store does not go on so. It may have written blocks by then."""
     plan = begun.plan
     stream.seek(begun.mark.offset)
@@ -107,26 +96,23 @@ def go_on(journal: Journal, stream: BinaryIO, begun: Begun, *, progress: Progres
     return _write(journal, plan, writer, begun, progress)
 
 
-def _write(journal: Journal, plan: Plan, writer: ContainerWriter, begun: Begun, progress: Progress | None) -> Exported:
-    out = Out(writer, progress, plan.records, begun.frames, bytes(begun.rest), begun.records)
+def _write(
+    journal: Journal, plan: Plan, writer: ContainerWriter, begun: BegunBundle, progress: Progress | None
+) -> Exported:
+    out = FrameWriter(writer, progress, plan.records, begun.frames, bytes(begun.rest), begun.records)
     for kind, payload in _head(journal, plan):
         out.put(kind, payload)
     totals = Totals(keys=len(plan.claimed))
     for number, bound in enumerate(plan.bounds):
-        counts = begun.repeated(number, out)
+        counts = begun.put_ended_part(number, out)
         if counts is None:
-            part = begun.part_of(number)
+            part = begun.part_to_write(number)
             try:
                 counts = part.write(out)
             finally:
                 part.close()
             _check_unmoved(journal, bound)
-        totals = replace(
-            totals,
-            records=totals.records + counts.records,
-            runs=totals.runs + counts.runs,
-            tenants=totals.tenants + 1,
-        )
+        totals = totals.plus(counts)
     out.put(fr.END_OF_ALL, fr.encode_map(totals))
     return Exported(totals, writer.finish())
 
@@ -150,7 +136,7 @@ def _head(journal: Journal, plan: Plan) -> Iterator[tuple[int, bytes]]:
         yield fr.KEY, payload
 
 
-def normal(question: Question) -> Question:
+def normalized(question: Question) -> Question:
     """The same question with its names in their order, each once, and with none where none are asked for."""
     return replace(question, names=tuple(_names(question)))
 

@@ -1,15 +1,13 @@
-"""Export into a file that takes its name when it is whole, and that can be gone on with when it was cut off.
+"""Export into a file that takes its name when it is complete, and resume an export that was interrupted.
 
-While it is written the bundle stands beside its place, as `FILE.partial`, and what it is to hold stands in
-`FILE.partial.plan`.
+While it is written the bundle stands beside its place, as `FILE.partial`, and its plan in `FILE.partial.plan`.
 
-- Rule 1: what stands there is gone on with if it is of the same question to the same store, which still has what it
-  had. The bundle is then, byte for byte, what it would have been without a break: its time and its bounds are those of
-  the first one.
-- Rule 2: what cannot be gone on with stays as it is (`Unfinished`), until whoever exports says that it is to be begun
-  anew. No bundle is ever of two questions, stores or moments.
+- Rule 1: an export resumes if it is of the same question to the same store, which still has what it had. The bundle is
+  then, byte for byte, what it would have been without a break: its time and its bounds are those of the first start.
+- Rule 2: what cannot be resumed stays as it is (`Unfinished`), until the caller asks to start over. No bundle is ever
+  of two questions, stores or moments.
 - Rule 3: one export at a time writes there, under a lock on the file (`Busy`).
-- Rule 4: an export that this store refuses, or that finds it damaged, leaves nothing to go on with.
+- Rule 4: an export that this store refuses, or that finds it damaged, leaves nothing to resume.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from sealbook.journal.bundle.container import MAGIC, PREAMBLE_BYTES, Codec
 from sealbook.journal.bundle.faults import Damaged
 from sealbook.journal.bundle.frames import ClaimedKey
+from sealbook.journal.engine.lmdb.folder import sync_folder
 from sealbook.journal.errors import (
     Busy,
     Corrupt,
@@ -36,11 +35,10 @@ from sealbook.journal.errors import (
     WrongFormat,
     printable,
 )
-from sealbook.journal.exporting import bundle
-from sealbook.journal.exporting.begun import Begun
-from sealbook.journal.exporting.bundle import Exported
+from sealbook.journal.exporting.bundle import Exported, normalized, plan_export, resume_bundle, write_bundle
 from sealbook.journal.exporting.parts import Differs, Progress
-from sealbook.journal.exporting.question import Plan, Question, offered
+from sealbook.journal.exporting.question import Plan, Question, digest_of_keys
+from sealbook.journal.exporting.resuming import BegunBundle
 from sealbook.journal.records.instants import of_micros
 
 if TYPE_CHECKING:
@@ -51,7 +49,7 @@ PRIVATE_MODE = 0o600  # as the store's own files
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """An export that goes on: when it was begun, in unix milliseconds, and how many records stand there already."""
+    """An export that resumes: when it was started, in unix milliseconds, and how many records are written already."""
 
     made_at: int
     records: int
@@ -72,8 +70,8 @@ def export_to(
     """Write the bundle, or the rest of it; `target` is a file, or nothing yet. One that takes another's place has that
     one's mode, every other is its owner's alone.
 
-    Raises what `exporting.export` does; `Unfinished` by Rule 2, `Busy` by Rule 3. With `restart` what stands there is
-    begun anew. `resumed` is called when the export goes on with what stands there.
+    Raises what `bundle.export` does; `Unfinished` by Rule 2, `Busy` by Rule 3. With `restart` it starts
+    over. `resumed` is called when the export resumes.
     """
     final = target.resolve()
     partial = final.with_name(f"{final.name}.partial")
@@ -81,18 +79,18 @@ def export_to(
     with _held(partial) as stream, _removed_while_empty(partial, kept, stream):
         begun = None
         if not _to_begin(partial, stream, restart):
-            begun = _taken_up(journal, partial, kept, stream, (bundle.normal(question), codec, offered(keys)))
+            begun = _begun_bundle(journal, partial, kept, stream, (normalized(question), codec, digest_of_keys(keys)))
             if resumed is not None:
                 resumed(Resumed(begun.plan.made_at, begun.records))
         else:
-            plan = bundle.planned(journal, question, made_at=made_at, codec=codec, keys=keys)
+            plan = plan_export(journal, question, made_at=made_at, codec=codec, keys=keys)
             stream.truncate(0)
             _write_durably(kept, plan.encode())
         try:
             if begun is None:
-                exported = bundle.write(journal, stream, plan, progress=progress)
+                exported = write_bundle(journal, stream, plan, progress=progress)
             else:
-                exported = bundle.go_on(journal, stream, begun, progress=progress)
+                exported = resume_bundle(journal, stream, begun, progress=progress)
         except Differs as error:
             raise Unfinished(name, str(error)) from error
         except (Refused, Corrupt):
@@ -104,7 +102,7 @@ def export_to(
         os.fsync(stream.fileno())
         partial.replace(final)
         kept.unlink(missing_ok=True)
-        _sync_folder(final.parent)
+        sync_folder(final.parent)
     return exported
 
 
@@ -120,9 +118,9 @@ def _to_begin(partial: Path, stream: BinaryIO, restart: bool) -> bool:
     return restart or len(head) < PREAMBLE_BYTES
 
 
-def _taken_up(
+def _begun_bundle(
     journal: Journal, partial: Path, kept: Path, stream: BinaryIO, asked: tuple[Question, Codec, bytes]
-) -> Begun:
+) -> BegunBundle:
     """What stands there, if it is of this question and this store; by Rule 2."""
     name = printable(str(partial))
     try:
@@ -137,9 +135,9 @@ def _taken_up(
         raise Unfinished(name, f"it is of another question: {_described(plan)}")
     if plan.offered != asked[2]:
         raise Unfinished(name, "other keys were offered to it")
-    begun = Begun(journal, plan)
+    begun = BegunBundle(journal, plan)
     try:
-        begun.take_up(stream)
+        begun.read(stream)
     except Damaged as error:
         raise Unfinished(name, f"it is damaged: {error.fault}") from error
     except (Differs, UnknownVersion, WrongFormat) as error:
@@ -208,11 +206,3 @@ def _write_durably(path: Path, data: bytes) -> None:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,6 +1,6 @@
 """What an export is to write, fixed before its first byte: the question, and where the store stood when it was asked.
 
-It is kept beside a bundle that is being written, so that an export which was cut off can be gone on with:
+It is kept beside a bundle that is being written, so that an interrupted export can be resumed:
 
     plan       "sealbook/export" 00 ‖ version u8 ‖ CBOR map ‖ BLAKE3 over all of that 32
 """
@@ -97,7 +97,7 @@ class Plan:
         )
 
 
-def offered(keys: Sequence[ClaimedKey]) -> bytes:
+def digest_of_keys(keys: Sequence[ClaimedKey]) -> bytes:
     """One hash over these keys, whatever their order."""
     return blake3(b"".join(sorted({blake3(fr.encode_map(key)).digest() for key in keys}))).digest()
 

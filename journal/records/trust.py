@@ -1,4 +1,4 @@
-"""What an auditor brings to a check: checkpoints from outside, and the signers that are trusted."""
+"""What an auditor brings to a check: checkpoints from outside, the keys that count, and whether all must be signed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sealbook.merkle.checkpoint import Checkpoint
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """A checkpoint from outside that a store is held to; `source` says where it came from (behaviour P55)."""
+    """A checkpoint from outside that a store is held to; `source` says where it came from."""
 
     source: str
     checkpoint: Checkpoint

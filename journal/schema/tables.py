@@ -32,7 +32,7 @@ from __future__ import annotations
 import enum
 import functools
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ from blake3 import blake3
 from sealbook.indexes.packing import read_u64, text, u64
 from sealbook.indexes.registry import INDEX_TABLES
 from sealbook.indexes.standing import EffectStatus
-from sealbook.journal.engine.port import Place
+from sealbook.journal.engine.port import Place, Snapshot
 from sealbook.journal.errors import Corrupt
 from sealbook.journal.records.entries import RECOVERIES, length_prefixed
 from sealbook.journal.records.names import check_run, check_tenant
@@ -97,6 +97,7 @@ TABLES = (
 FORMAT = 2  # of everything that this page and `indexes` draw
 INDEX_VERSION = 1
 CHECKSUM_BYTES = 8
+PAGE_ROWS = 1000  # small rows per scan
 BATCH_NUMBER_BYTES = 4
 
 
@@ -153,6 +154,14 @@ def prefix_end(prefix: bytes) -> bytes:
     """The least key above all keys with this prefix, which ends in 00 and so can be counted up."""
     assert prefix.endswith(b"\0")
     return prefix[:-1] + b"\1"
+
+
+def rows_of(snapshot: Snapshot, table: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    """(key, value) of every row of the table whose key begins so, in key order, read in pages."""
+    lo, hi = prefix, prefix_end(prefix) if prefix else None
+    while page := snapshot.scan(table, lo, hi, PAGE_ROWS):
+        yield from page
+        lo = page[-1][0] + b"\0"
 
 
 # --- taking keys apart: ValueError when the key is none of that table's -------------------------------------------

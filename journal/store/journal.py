@@ -10,11 +10,11 @@ from typing import Any
 
 from sealbook.journal import events
 from sealbook.journal.checking import whole
-from sealbook.journal.checking.audit import Audit
-from sealbook.journal.checking.levels import Level
+from sealbook.journal.checking.audit import CheckAudit
 from sealbook.journal.checking.quick import Elsewhere
-from sealbook.journal.checking.records import Range, Swept, swept
-from sealbook.journal.checking.whole import Asked, CheckReport
+from sealbook.journal.checking.records import Range, Swept, sweep_range
+from sealbook.journal.checking.report import CheckReport, Level
+from sealbook.journal.checking.whole import CheckOptions
 from sealbook.journal.deciding.log import adoption
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.memory import MemoryEngine
@@ -209,14 +209,14 @@ class Journal:
         brings. `progress` is called now and then with (records checked, records in all). `elsewhere` has ranges of
         records swept by others (`check_range` of a journal of theirs), at levels below `DEEP`.
         """
-        asked = Asked(level, trust, self.view.origin, self.view.store_origin, progress, elsewhere)
+        asked = CheckOptions(level, trust, self.view.origin, self.view.store_origin, progress, elsewhere)
         with self.view.snapshot() as snapshot:
             return whole.check_store(snapshot, self.view.setting, asked)
 
     def check_range(self, wanted: Range, trust: Trust = NOTHING_BROUGHT) -> Swept:
         """Check a range of a tenant's records by itself, for a check that another process is doing."""
         with self.view.snapshot() as snapshot:
-            return swept(Audit(snapshot, self.view.setting, indexed=True, trust=trust), wanted)
+            return sweep_range(CheckAudit(snapshot, self.view.setting, indexed=True, trust=trust), wanted)
 
     def reindex(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Drop the indexes and build them again in pages; returns how many rows they have.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sealbook.journal.checking import whole
-from sealbook.journal.checking.whole import CheckReport
+from sealbook.journal.checking.report import CheckReport
 from sealbook.journal.deciding import requests as ask
 from sealbook.journal.deciding.log import adoption, anchors
 from sealbook.journal.deciding.log.adoption import AdoptedLog

@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 
 from sealbook.cli.main import cli
 from sealbook.journal import Journal, entries
-from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import Keyring
 
 ORIGIN = "example.com/agents"
 

@@ -28,7 +28,8 @@ from sealbook.journal import EffectKey, Journal, entries
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.lmdb import LmdbEngine
 from sealbook.journal.engine.port import Writes
-from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import Keyring
 from sealbook.journal.records.signatures import Ed25519Signer
 from sealbook.journal.schema import tables
 from sealbook.merkle.checkpoint import Checkpoint

@@ -18,7 +18,8 @@ from click.testing import Result
 
 from sealbook.journal import Journal
 from sealbook.journal.keys import pkcs8
-from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import Keyring
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.keys import Algorithm, NoteSigner, VerifierKey
 from sealbook.merkle.note import Note, sign_text

@@ -23,7 +23,8 @@ from sealbook.cli.main import cli
 from sealbook.cli.publishing.daemon import Daemon
 from sealbook.cli.serving.store_tiles import StoreLogOfTiles
 from sealbook.journal import Journal, StoreLog, entries
-from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import Keyring
 from sealbook.journal.schema import tables
 from sealbook.merkle import Checkpoint, Node, check_run_rules
 from sealbook.merkle.proof_file import ProofFile

@@ -20,7 +20,8 @@ from sealbook.journal.bundle.faults import Damaged
 from sealbook.journal.bundle.frames import ClaimedKey, Frame
 from sealbook.journal.bundle.reader import Bundle
 from sealbook.journal.errors import UnknownVersion, WrongFormat
-from sealbook.journal.exporting.bundle import Question, export
+from sealbook.journal.exporting import export
+from sealbook.journal.exporting.question import Question
 from sealbook.journal.records.chain import chain_hash
 from sealbook.journal.records.row import Row, decode_row, encode_row
 

@@ -13,7 +13,7 @@ from typing import Any
 from tampering import all_rows, engine_of
 
 from sealbook.journal import Journal
-from sealbook.journal.copies.salvage.pages import Found, SalvagedFile
+from sealbook.journal.copies.salvage.pages import SalvagedFile, SalvagedRow
 from sealbook.journal.engine.lmdb import ENGINE_FORMAT, LmdbEngine
 from sealbook.journal.engine.port import Writes
 from sealbook.journal.schema import tables
@@ -37,7 +37,7 @@ def on_disk(journal: Journal, folder: Path) -> Path:
     return folder
 
 
-def stored(folder: Path, *wanted: str) -> list[Found]:
+def stored(folder: Path, *wanted: str) -> list[SalvagedRow]:
     """The rows of these tables, and where their values stand in the data file."""
     file = SalvagedFile.open(folder / "data.mdb")
     try:
@@ -53,7 +53,7 @@ def overwrite(folder: Path, offset: int, data: bytes) -> None:
         file.write(data)
 
 
-def flip(folder: Path, found: Found, at: int) -> None:
+def flip(folder: Path, found: SalvagedRow, at: int) -> None:
     """Change one bit of the row's value, at this byte of it."""
     overwrite(folder, found.offset + at, bytes([found.value[at] ^ 1]))
 

@@ -12,7 +12,8 @@ from sealbook.cli.publishing.policy_file import Address
 from sealbook.cli.publishing.publisher import Publisher, Rules
 from sealbook.cli.publishing.signing import LogSigner
 from sealbook.journal import Journal, Tenant, entries
-from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import Keyring
 from sealbook.merkle.keys import Algorithm, NoteSigner, VerifierKey
 from sealbook.merkle.policy import Policy, PolicyGroup, PolicyWitness
 from sealbook.merkle.witness import (

@@ -99,7 +99,7 @@ def _publishing_held(origin: str, ring: Keyring) -> AbstractContextManager[None]
 def _promised(origin: str, ring: Keyring, passphrase_file: str | None) -> bytes:
     """The checkpoint that the log's keys have promised last, as a signed note. It was held to what had been promised
     before when it was promised, and is signed once more: no new promise."""
-    from sealbook.journal.keys.ring import Purpose
+    from sealbook.journal.keys.public_halves import Purpose
     from sealbook.merkle.note import Note
 
     keys = [key for key in ring.named(origin) if key.purpose is Purpose.LOG]
@@ -117,7 +117,7 @@ def _verified(note: bytes, origin: str, policy: Path | None, vkeys: tuple[str, .
     """The checkpoint of the old log, as far as whoever calls trusts its signature."""
     from sealbook.cli.ground.named_files import FileRefused
     from sealbook.journal import InvalidInput
-    from sealbook.journal.keys.ring import Purpose
+    from sealbook.journal.keys.public_halves import Purpose
     from sealbook.merkle.checkpoint import Checkpoint
     from sealbook.merkle.errors import Malformed
     from sealbook.merkle.note import Note
@@ -140,7 +140,7 @@ def _verified(note: bytes, origin: str, policy: Path | None, vkeys: tuple[str, .
 def _check_last(old: Checkpoint, ring: Keyring) -> None:
     """What our own keys have promised was published, or may have been: nothing smaller is the last checkpoint."""
     from sealbook.journal import InvalidInput
-    from sealbook.journal.keys.ring import Purpose
+    from sealbook.journal.keys.public_halves import Purpose
 
     for key in ring.named(old.origin):
         promised = ring.published(key) if key.purpose is Purpose.LOG else None

@@ -90,7 +90,7 @@ def _signed(setup: Setup, log: Log, keys: str | None, passphrase_file: str | Non
     """The log as it stands, signed, and the signed note."""
     from sealbook.cli.publishing.memory import Memory
     from sealbook.cli.publishing.signing import LogSigner, check_keys, sign_head
-    from sealbook.journal.keys.ring import Purpose
+    from sealbook.journal.keys.public_halves import Purpose
 
     ring = keyring_options.opened(keys)
     check_keys(ring, log)

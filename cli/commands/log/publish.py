@@ -214,7 +214,8 @@ def remark_other_names(setup: Setup, ring: Keyring, logs: Iterable[Log]) -> None
     """Say of each log that is about to be signed for the first time, which fixes its name, under which other names the
     ring has keys for the same tenant: the name may not be the one that was meant."""
     from sealbook.journal import Tenant
-    from sealbook.journal.keys.ring import Purpose, State
+    from sealbook.journal.keys.public_halves import Purpose
+    from sealbook.journal.keys.ring import State
     from sealbook.journal.schema.origins import tenant_origin
 
     first = {log.name: log.origin for log in logs if isinstance(log, Tenant) and log.signed_checkpoint() is None}
@@ -230,7 +231,8 @@ def remark_other_names(setup: Setup, ring: Keyring, logs: Iterable[Log]) -> None
 
 
 def _passphrase(ring: Keyring, logs: Iterable[Log], file: str | None) -> bytes | None:
-    from sealbook.journal.keys.ring import Purpose, State
+    from sealbook.journal.keys.public_halves import Purpose
+    from sealbook.journal.keys.ring import State
 
     keys = [key for log in logs for key in ring.named(log.origin)]
     needed = any(key.purpose is Purpose.LOG and key.state is State.ACTIVE and ring.is_protected(key) for key in keys)

@@ -186,7 +186,7 @@ def resolve(setup: Setup, keys: str | None) -> None:
 
 
 def _log_keys(setup: Setup, ring: Any) -> list[VerifierKey]:
-    from sealbook.journal.keys.ring import Purpose
+    from sealbook.journal.keys.public_halves import Purpose
 
     return [key.verifier for key in ring.signing(Purpose.LOG, setup.log_origin())]
 

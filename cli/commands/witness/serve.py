@@ -79,7 +79,7 @@ def serve(
     from sealbook.cli.witnessing.cosigner import Cosigner
     from sealbook.cli.witnessing.loglist import LogFile, LogListRefused
     from sealbook.journal import EngineFailed
-    from sealbook.journal.keys.ring import Purpose
+    from sealbook.journal.keys.public_halves import Purpose
 
     host, port = listen
     ring = keyring_options.opened(keys)

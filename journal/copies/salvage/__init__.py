@@ -1,1 +1,1 @@
-"""What is left of a damaged store, page by page and row by row."""
+"""What is left of a damaged store, and a new store from it."""

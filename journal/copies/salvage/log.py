@@ -1,9 +1,9 @@
-"""Decide which leaves of a damaged store's log are kept, once it is known which of its records are (`salvaging`).
+"""Decide which leaves of a damaged store's log are kept, once it is known which of its records are (`rows`).
 
 - Rule 1: a log is kept up to its first leaf that is lost, or attests what is lost. The seals and anchors behind it
   enter again, in their order, at other positions: from there on it is another log.
 - Rule 2: an anchor batch states an arrival, so it cannot enter once its records have others.
-- Rule 3: a conclusion that is anchored at once (D11) is anchored anew where that leaf is lost.
+- Rule 3: a conclusion that is anchored at once is anchored anew where that leaf is lost.
 - Rule 4: the first leaf of a log that went on under another origin is that of the last adoption.
 - Rule 5: a checkpoint is kept if the log that is kept reaches it, with its root.
 
@@ -16,8 +16,7 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sealbook.journal.bundle.frames import KeptNote
-from sealbook.journal.bundle.reader import read_note
+from sealbook.journal.bundle.frames import KeptNote, read_note
 from sealbook.journal.copies.salvage.rows import ARRIVAL_MAX, FINAL, RESUMABLE, Salvage
 from sealbook.journal.deciding.acts import LOG_ADOPTED, log_adoption_of
 from sealbook.journal.records.names import OPERATOR_RUN

@@ -8,7 +8,7 @@ only ever read, within its bounds. Layout: see `datafile`. What LMDB adds to it 
 
 Each table's tree is walked from its root. Where a tree cannot be followed, or gives another number of rows than it
 should, every leaf page of the file is looked at as well. That finds rows behind a lost branch; and it finds rows of
-pages that are free by now, so those rows have no table, and whoever takes them must know them by what they say.
+pages that are free by now, so those rows have no table, and are known by what they say alone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KINDS: Final = _BRANCH | _LEAF | _OVERFLOW | _META_PAGE
 _BIG, _TABLE = 0x01, 0x02
 
 
-class Found(NamedTuple):
+class SalvagedRow(NamedTuple):
     """A row. `table` is None when it was found outside of the trees. The value stands at `offset` in the file."""
 
     table: str | None
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class PageFault:
     """A page, or a row of it, that could not be read. `table` is None where that is not known."""
 
     page: int
@@ -72,7 +72,7 @@ class SalvagedFile:
     """A data file that is being read. `faults` has everything that could not be, so far."""
 
     file: BinaryIO
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[PageFault] = field(default_factory=list)
     page_bytes: int = PAGE_BYTES_USUAL
     pages: int = 0
     _main: _Tree | None = None
@@ -93,7 +93,7 @@ class SalvagedFile:
         """The bytes that stand there; fewer when the file ends."""
         return os.pread(self.file.fileno(), size, offset)
 
-    def rows(self, wanted: Collection[str]) -> Iterator[Found]:
+    def rows(self, wanted: Collection[str]) -> Iterator[SalvagedRow]:
         """Every row of these tables that a tree leads to, in the order of their keys, and then, if a tree was damaged,
         the rows of every leaf page."""
         trees, whole = self._tables(), True
@@ -115,7 +115,7 @@ class SalvagedFile:
     # --- trees -------------------------------------------------------------------------------------------------------
 
     def _fault(self, page: int, table: str | None, what: str) -> bool:
-        self.faults.append(Fault(page, table, what))
+        self.faults.append(PageFault(page, table, what))
         return False
 
     def _read_metas(self) -> None:
@@ -149,9 +149,9 @@ class SalvagedFile:
                 found[name.decode("utf-8", "replace")] = _Tree(root, entries)
         return found
 
-    def _walk(self, table: str, tree: _Tree) -> Iterator[Found]:
+    def _walk(self, table: str, tree: _Tree) -> Iterator[SalvagedRow]:
         for key, _, value, offset in self._leaves(table, tree):
-            yield Found(table, key, value, offset)
+            yield SalvagedRow(table, key, value, offset)
 
     def _leaves(self, table: str | None, tree: _Tree) -> Iterator[tuple[bytes, int, bytes, int]]:
         """(key, flags, value, offset) of every row, in order: what lies below a page that cannot be read is passed."""
@@ -224,8 +224,8 @@ class SalvagedFile:
 
     # --- every page --------------------------------------------------------------------------------------------------
 
-    def _loose(self) -> Iterator[Found]:
-        """The rows of every leaf page. Pages of a large value are passed: somebody else chose what stands in them."""
+    def _loose(self) -> Iterator[SalvagedRow]:
+        """The rows of every leaf page. Pages of a large value are skipped: a caller chose what stands in them."""
         told, number = len(self.faults), 2
         while number < self.pages:
             page = self.at(number * self.page_bytes, self.page_bytes)
@@ -239,7 +239,7 @@ class SalvagedFile:
                 for node in self._nodes(number, page, None):
                     row = None if node.flags & _TABLE else self._row(number, page, node, None)
                     if row is not None:
-                        yield Found(None, node.key, *row)
+                        yield SalvagedRow(None, node.key, *row)
             number += 1
         del self.faults[told:]  # a page that is free by now may well be nonsense
 

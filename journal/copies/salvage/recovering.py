@@ -1,11 +1,11 @@
-"""Recover what is readable of a damaged store into a new one, and say exactly what was lost.
+"""Recover what is readable of a damaged store into a new one, and report exactly what was lost.
 
-The data file is read page by page and never opened as a store (`engine.salvage`); what proves itself is gathered and
-decided (`salvaging`); what is kept becomes a bundle, beside the new store's place and without a name, and the store is
-built from it by the rules of a restore (`restoring`). So all that a restored store is, a recovered one is: complete
-under its name or not there, its epochs above history, its leases nobody's, a `Restored` in each tenant's own run.
+The data file is read page by page and never opened as a store (`pages`); what proves itself is gathered and decided
+(`rows`, `log`). What is kept becomes a bundle, beside the new store's place and without a name, and the store is built
+from it by the rules of a restore (`restoring`). So a recovered store is all that a restored one is: complete under its
+name or not there, its epochs above history, its leases free, a `Restored` in each tenant's own run.
 
-The damaged store is not touched. Its writer's lock is held meanwhile, so that nobody writes to it.
+The damaged store is not touched. Its writer's lock is held meanwhile, so that no other process writes to it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -26,12 +26,12 @@ from sealbook.journal.bundle.faults import Damaged
 from sealbook.journal.bundle.frames import Attested, Counts, Header, KeptNote, TenantPart, Totals
 from sealbook.journal.copies import restoring
 from sealbook.journal.copies.salvage.log import KeptLog, LogLeaf, SalvagedLog
-from sealbook.journal.copies.salvage.pages import Fault, SalvagedFile
+from sealbook.journal.copies.salvage.pages import PageFault, SalvagedFile
 from sealbook.journal.copies.salvage.rows import Salvage
 from sealbook.journal.engine.lmdb import folder as store_folder
 from sealbook.journal.engine.lmdb.datafile import DATA_FORMAT, META_BYTES_MIN
 from sealbook.journal.engine.port import Clock
-from sealbook.journal.errors import Busy, Corrupt, EngineFailed, InvalidInput, SealbookError, StoreMissing
+from sealbook.journal.errors import Corrupt, EngineFailed, InvalidInput, SealbookError, StoreMissing
 from sealbook.journal.exporting.bundle import WHOLE_LEFT_OUT
 from sealbook.journal.records.row import encode_row
 from sealbook.journal.records.versions import IdentityUpcaster, Upcaster
@@ -101,7 +101,7 @@ class Recovery:
 
     tenants: tuple[RecoveredTenant, ...]
     restoration: int
-    faults: tuple[Fault, ...]
+    faults: tuple[PageFault, ...]
     unbelieved: int
     remarks: tuple[str, ...]
 
@@ -128,7 +128,7 @@ def recover(
 ) -> Recovery:
     """Build a store at `target`, where nothing may stand, from what is readable in the store at `source`.
 
-    `NothingToRecover`: there is no data file. `Corrupt`: nothing in it can be believed. `Busy`: somebody writes to it.
+    `NothingToRecover`: there is no data file. `Corrupt`: nothing in it can be believed. `Busy`: a process writes to it.
     `UnknownVersion`: a record is of a newer version. `InvalidInput`: something stands at the target. Whatever is
     raised, the target is not there.
     """
@@ -155,21 +155,10 @@ def recover(
             salvage.close()
 
 
-@contextmanager
-def _held_still(folder: Path) -> Iterator[None]:
+def _held_still(folder: Path) -> AbstractContextManager[None]:
     """Keep writers away, without writing anything: their lock is there unless the store is a copy."""
-    try:
-        descriptor = os.open(folder / store_folder.WRITER_LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        yield
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise Busy(f"somebody writes to {folder}: stop that first") from None
-    finally:
-        os.close(descriptor)
+    busy = f"another process writes to {folder}: stop it first"
+    return store_folder.held_if_there(folder / store_folder.WRITER_LOCK, fcntl.LOCK_SH, busy, missing=OSError)
 
 
 def _read_identity(folder: Path, salvage: Salvage) -> Iterator[str]:
@@ -263,15 +252,15 @@ class _Recovering:
         assert lineage is not None
         writer = ContainerWriter(stream, Preamble(Codec.PLAIN, 0))
         writer.write(fr.frame(fr.HEADER, fr.encode_map(Header("store", lineage, 0, None, None, WHOLE_LEFT_OUT))))
-        parts = [_Part(self._salvage, writer, tenant).write() for tenant in tenants if tenant.records]
-        totals = Totals(
-            records=sum(part.records for part in parts), runs=sum(part.runs for part in parts), tenants=len(parts)
-        )
+        totals = Totals()
+        for tenant in tenants:
+            if tenant.records:
+                totals = totals.plus(_SalvagedPart(self._salvage, writer, tenant).write())
         writer.write(fr.frame(fr.END_OF_ALL, fr.encode_map(totals)))
         writer.finish()
 
 
-class _Part:
+class _SalvagedPart:
     """A tenant's part of the bundle: its records, and each leaf as soon as what it attests is there."""
 
     def __init__(self, salvage: Salvage, writer: ContainerWriter, tenant: RecoveredTenant) -> None:
@@ -294,17 +283,17 @@ class _Part:
         for row, seq, signer in self._salvage.kept(tenant.tenant):
             if signer is not None and signer not in self._signers:
                 self._signers.add(signer)
-                self._put(fr.SIGNER, self._salvage.signers[signer], "signers")
-            self._put(fr.RECORD, encode_row(row), "records")
+                self._put(fr.SIGNER, self._salvage.signers[signer])
+            self._put(fr.RECORD, encode_row(row))
             self._counted["runs"] += seq == 1
             self._due(row.arrival)
         counts = Counts(**self._counted)
         self._writer.write(fr.frame(fr.END, fr.encode_map(counts)))
         return counts
 
-    def _put(self, kind: int, payload: bytes, counted: str) -> None:
+    def _put(self, kind: int, payload: bytes) -> None:
         self._writer.write(fr.frame(kind, payload))
-        self._counted[counted] += 1
+        self._counted[fr.COUNTED[kind]] += 1
 
     def _due(self, arrival: int) -> None:
         while self._next is not None and self._next.due <= arrival:
@@ -315,12 +304,12 @@ class _Part:
         if leaf.entry.type is LeafType.ANCHOR_BATCH:
             assert leaf.old is not None
             for row in self._log.entries(leaf.old):
-                self._put(fr.ENTRY, fr.encode_attested(Attested(None, row.entry, row.run)), "entries")
-        self._put(fr.LEAF, fr.encode_attested(Attested(self._size, leaf.entry, leaf.run)), "leaves")
+                self._put(fr.ENTRY, fr.encode_attested(Attested(None, row.entry, row.run)))
+        self._put(fr.LEAF, fr.encode_attested(Attested(self._size, leaf.entry, leaf.run)))
         self._size += 1
         self._note()
 
     def _note(self) -> None:
         note: KeptNote | None = self._notes.get(self._size)
         if note is not None:
-            self._put(fr.CHECKPOINT, fr.encode_note(note), "checkpoints")
+            self._put(fr.CHECKPOINT, fr.encode_note(note))

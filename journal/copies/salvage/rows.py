@@ -5,7 +5,7 @@
 - Rule 2: a run is kept up to its first record that is missing, cannot be believed or does not follow.
 - Rule 3: arrivals have no gaps, so the records behind a lost one are numbered anew, in their order.
 
-Of the logs, `salvaged_log` decides. What was gathered stands in a database of SQLite without a name, so that memory is
+Of the logs, `log` decides. What was gathered stands in a database of SQLite without a name, so that memory is
 bounded whatever the store holds.
 """
 
@@ -18,11 +18,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sealbook.indexes.standing import unpack
-from sealbook.journal.bundle.frames import KeptNote
-from sealbook.journal.bundle.reader import read_note
+from sealbook.journal.bundle.frames import KeptNote, read_note
 from sealbook.journal.bundle.records import believe
-from sealbook.journal.bundle.scratch import Scratch
-from sealbook.journal.copies.salvage.pages import Found, SalvagedFile
+from sealbook.journal.bundle.scratch import Scratch, nameless_database
+from sealbook.journal.copies.salvage.pages import SalvagedFile, SalvagedRow
 from sealbook.journal.errors import Corrupt, Refused, UnknownVersion
 from sealbook.journal.records import names
 from sealbook.journal.records.chain import GENESIS, run_tag
@@ -79,9 +78,7 @@ class Salvage:
     db: sqlite3.Connection = field(init=False)
 
     def __post_init__(self) -> None:
-        self.db = sqlite3.connect("", isolation_level=None)
-        for pragma in (f"cache_size = -{CACHE_KIB}", "journal_mode = OFF", "synchronous = OFF", "temp_store = FILE"):
-            self.db.execute(f"PRAGMA {pragma}")
+        self.db = nameless_database(CACHE_KIB)
         self.db.executescript(_SCHEMA)
 
     def close(self) -> None:
@@ -103,7 +100,7 @@ class Salvage:
         self.db.execute("COMMIT")
         self._settle()
 
-    def _believed(self, table: str, found: Found) -> bool:
+    def _believed(self, table: str, found: SalvagedRow) -> bool:
         """Take the row if it is one of this table; those of no known table are taken only by what proves itself."""
         try:
             taken: bool = getattr(self, f"_take_{table}")(found)
@@ -111,7 +108,7 @@ class Salvage:
             return False
         return taken
 
-    def _take_store(self, found: Found) -> bool:
+    def _take_store(self, found: SalvagedRow) -> bool:
         if found.key != tables.STORE_PLACE[1]:
             return False
         row = StoreRow.decode(found.value)
@@ -119,7 +116,7 @@ class Salvage:
         self.restoration = max(self.restoration, row.restoration)
         return True
 
-    def _take_tenants(self, found: Found) -> bool:
+    def _take_tenants(self, found: SalvagedRow) -> bool:
         if found.table is None:
             return False  # a count of an earlier day looks like one of today
         name = found.key.decode()
@@ -127,13 +124,13 @@ class Salvage:
         self.tenants[name if name == STORE_LOG else names.check_tenant(name)] = row
         return True
 
-    def _take_signers(self, found: Found) -> bool:
+    def _take_signers(self, found: SalvagedRow) -> bool:
         if signer_fault(found.key, found.value) is not None:
             return False
         self.signers[found.key] = found.value
         return True
 
-    def _take_leases(self, found: Found) -> bool:
+    def _take_leases(self, found: SalvagedRow) -> bool:
         if found.table is None:
             return False
         run = names.check_run(tables.split_run_key(found.key)[1])
@@ -142,7 +139,7 @@ class Salvage:
         self.restoration = max(self.restoration, row.epoch // RESTORATION)
         return True
 
-    def _take_state(self, found: Found) -> bool:
+    def _take_state(self, found: SalvagedRow) -> bool:
         if found.table is None:
             return False
         tenant, run = tables.split_run_key(found.key)
@@ -150,7 +147,7 @@ class Salvage:
         self.put("counted", tenant, run, standing.records)
         return True
 
-    def _take_journal(self, found: Found) -> bool:
+    def _take_journal(self, found: SalvagedRow) -> bool:
         tenant, arrival = tables.split_number_key(found.key)
         row = decode_row(found.value, None, None)
         counts = self.tenants.get(tenant)
@@ -170,20 +167,20 @@ class Salvage:
         self.tenants.setdefault(tenant, None)
         return True
 
-    def _take_leaves(self, found: Found) -> bool:
+    def _take_leaves(self, found: SalvagedRow) -> bool:
         tenant, number = self._number(found)
         if tenant != STORE_LOG:
             LeafEntry.decode(found.value)
             self.put("leaves", tenant, number, found.value)
         return True
 
-    def _take_batches(self, found: Found) -> bool:
+    def _take_batches(self, found: SalvagedRow) -> bool:
         tenant, number, place = tables.split_batch_key(found.key)
         row = BatchRow.decode(found.value)
         self.put("batches", names.check_tenant(tenant), number, place, row.entry.encode(), names.check_run(row.run))
         return True
 
-    def _take_checkpoints(self, found: Found) -> bool:
+    def _take_checkpoints(self, found: SalvagedRow) -> bool:
         tenant, size = self._number(found)
         row = CheckpointRow.decode((tables.CHECKPOINTS, found.key), found.value)
         assert row is not None
@@ -193,7 +190,7 @@ class Salvage:
         return True
 
     @staticmethod
-    def _number(found: Found) -> tuple[str, int]:
+    def _number(found: SalvagedRow) -> tuple[str, int]:
         tenant, number = tables.split_number_key(found.key)
         if number > ARRIVAL_MAX:
             raise ValueError("the number is beyond any store's")

@@ -294,6 +294,27 @@ def _locked(file: io.FileIO, kind: int) -> bool:
 # --- room ---------------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def held_if_there(
+    path: Path, kind: int, busy: str, *, create: bool = False, missing: type[OSError] = FileNotFoundError
+) -> Iterator[None]:
+    """Hold the `flock` on this file; `Busy`, which says `busy`, when others do. A copy of the folder may lack the file,
+    and is then not held: the error `missing` says so."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except missing:
+        yield
+        return
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise Busy(busy) from None
+    finally:
+        os.close(descriptor)
+
+
 def refuse_full(folder: Path, needed: int) -> None:
     """Under the writer's lock: `StoreFull` when the data file cannot take this many bytes more.
 

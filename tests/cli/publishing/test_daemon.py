@@ -11,7 +11,7 @@ from sealbook.cli.ground import exit_codes
 from sealbook.cli.publishing.daemon import Daemon, first_of
 from sealbook.cli.publishing.publisher import NOBODY, State, Turn
 from sealbook.journal import Corrupt, entries
-from sealbook.journal.keys.ring import Purpose
+from sealbook.journal.keys.public_halves import Purpose
 from sealbook.journal.schema import tables
 from sealbook.merkle.checkpoint import Checkpoint
 

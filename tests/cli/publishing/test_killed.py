@@ -27,7 +27,8 @@ from sealbook.cli.publishing.memory import Memory
 from sealbook.cli.publishing.publisher import verified
 from sealbook.cli.publishing.signing import LogSigner
 from sealbook.journal import Journal, Tenant
-from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import Keyring
 from sealbook.merkle import tree
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.note import Note, open_checkpoint

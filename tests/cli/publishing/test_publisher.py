@@ -14,7 +14,8 @@ from sealbook.cli.publishing.publisher import NOBODY, Publisher, Rules, State, T
 from sealbook.cli.publishing.signing import LogSigner
 from sealbook.journal import Busy, Journal, NotFound
 from sealbook.journal.deciding.log.promises import PublishedAhead, PublishedDiffers
-from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import Keyring
 from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.encoding import parse_base64
 from sealbook.merkle.note import Note, open_checkpoint

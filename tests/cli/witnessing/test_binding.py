@@ -13,7 +13,8 @@ from sealbook.cli.witnessing.binding import SERVING_LOCK, StateRefused, open_sta
 from sealbook.cli.witnessing.cosigner import Cosigner
 from sealbook.journal import Journal
 from sealbook.journal.errors import Corrupt, ReadOnly, StoreMissing, UnknownVersion, WrongFormat
-from sealbook.journal.keys.ring import Key, KeyRefused, Keyring, Purpose
+from sealbook.journal.keys.public_halves import KeyRefused, Purpose
+from sealbook.journal.keys.ring import Key, Keyring
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from click.testing import CliRunner, Result
 from witness_world import NAME, ORIGIN, PATIENCE_S, Got, GrowingLog, asked
 
 from sealbook.cli.main import cli
-from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import Keyring
 
 
 @dataclass

@@ -21,7 +21,8 @@ import witness_world
 from witness_world import LEAVES, MARKS, NAME, PATIENCE_S, SHARED_LEAVES, GrowingLog, asked
 
 from sealbook.cli.witnessing.binding import read_state
-from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import Keyring
 from sealbook.merkle.keys import VerifierKey
 from sealbook.merkle.note import open_checkpoint, parse_lines, verify_line
 from sealbook.merkle.witness import origin_key

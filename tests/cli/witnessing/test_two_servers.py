@@ -15,7 +15,8 @@ import witness_world
 from witness_world import NAME, PATIENCE_S, Got, GrowingLog, asked
 
 from sealbook.cli.witnessing.binding import read_state
-from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import Keyring
 from sealbook.merkle.witness import origin_key
 
 

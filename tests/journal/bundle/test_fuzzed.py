@@ -16,7 +16,7 @@ from sealbook.journal.bundle.container import Codec
 from sealbook.journal.bundle.faults import Damaged
 from sealbook.journal.bundle.verdict import verify
 from sealbook.journal.errors import UnknownVersion, WrongFormat
-from sealbook.journal.exporting.bundle import Question
+from sealbook.journal.exporting.question import Question
 from sealbook.journal.records.row import decode_row
 
 SEED = 20261129

@@ -37,7 +37,7 @@ from sealbook.journal.bundle.container import Codec
 from sealbook.journal.bundle.faults import Damaged, Fault
 from sealbook.journal.bundle.frames import Frame, encode_map
 from sealbook.journal.bundle.reader import FAULTS_MAX, Bundle
-from sealbook.journal.exporting.bundle import Question
+from sealbook.journal.exporting.question import Question
 from sealbook.journal.records.cbor import encode_map as encode_cbor
 from sealbook.journal.records.row import decode_row, encode_row
 from sealbook.journal.records.trust import Outside

@@ -26,7 +26,7 @@ from tampering import (
 from sealbook.indexes import INDEX_TABLES
 from sealbook.indexes.packing import text, u64
 from sealbook.journal import CheckReport, Ed25519Signer, Finding, Journal, NotFound, entries
-from sealbook.journal.checking.findings import FINDINGS_MAX
+from sealbook.journal.checking.report import FINDINGS_MAX
 from sealbook.journal.deciding.log.adoption import origin_value
 from sealbook.journal.engine.clock import system_clock
 from sealbook.journal.engine.lmdb import LmdbEngine

@@ -33,7 +33,8 @@ from sealbook.journal import (
 from sealbook.journal.copies.backup import BackedUp, backup, generation_folder, read_manifest, verify_backup
 from sealbook.journal.copies.salvage.recovering import recover
 from sealbook.journal.deciding.log.promises import PublishedAhead
-from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import Keyring
 from sealbook.journal.records.names import RESTORATION
 from sealbook.journal.schema import tables
 from sealbook.journal.testing import ManualClock
@@ -260,7 +261,7 @@ def test_a_backup_that_never_came_to_be_leaves_no_folder_that_was_not_there(
         path.touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("sealbook.journal.copies.backup.view.write", full)
+    monkeypatch.setattr("sealbook.journal.copies.backup._write", full)
     if made:
         (tmp_path / "b").mkdir()
     with pytest.raises(StoreFull):

@@ -32,7 +32,7 @@ from sealbook.journal.bundle.faults import Damaged
 from sealbook.journal.copies.restoring import ITEMS_MAX, RestoredTenant, check, restore
 from sealbook.journal.deciding.acts import restoration_of
 from sealbook.journal.engine.lmdb import LmdbEngine
-from sealbook.journal.exporting.bundle import Question
+from sealbook.journal.exporting.question import Question
 from sealbook.journal.records.cbor import encode_map
 from sealbook.journal.records.names import OPERATOR_RUN, RESTORATION
 from sealbook.journal.records.row import decode_row

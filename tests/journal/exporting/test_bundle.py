@@ -19,7 +19,8 @@ from sealbook.journal.bundle.container import Codec
 from sealbook.journal.bundle.reader import Bundle
 from sealbook.journal.bundle.records import Believed
 from sealbook.journal.errors import Busy
-from sealbook.journal.exporting.bundle import Question, export
+from sealbook.journal.exporting import export
+from sealbook.journal.exporting.question import Question
 from sealbook.journal.schema import tables
 from sealbook.journal.testing import ManualClock
 from sealbook.merkle.checkpoint import Checkpoint

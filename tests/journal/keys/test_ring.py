@@ -20,8 +20,17 @@ import pytest
 from sealbook.journal import Busy, Corrupt, InvalidInput, Journal, NotFound, Refused, UnknownVersion, entries
 from sealbook.journal.keys import pkcs8, private_files
 from sealbook.journal.keys import ring as rings
-from sealbook.journal.keys.public_halves import name_folder, private_path, public_path, published_path
-from sealbook.journal.keys.ring import Key, KeyRefused, Keyring, PathRefused, Published, Purpose, State, WrongPassphrase
+from sealbook.journal.keys.private_files import PathRefused
+from sealbook.journal.keys.public_halves import (
+    KeyRefused,
+    Purpose,
+    WrongPassphrase,
+    name_folder,
+    private_path,
+    public_path,
+    published_path,
+)
+from sealbook.journal.keys.ring import Key, Keyring, Published, State
 from sealbook.journal.records.signatures import verify_signature
 from sealbook.journal.schema.origins import OriginsCoincide, tenant_origin, tenant_origins
 from sealbook.merkle.checkpoint import Checkpoint

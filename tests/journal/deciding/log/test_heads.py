@@ -15,7 +15,8 @@ from sealbook.journal import Corrupt, GatheredHead, InvalidInput, InvalidName, J
 from sealbook.journal.deciding.log.promises import Consistent, PublishedAhead, PublishedDiffers
 from sealbook.journal.engine.memory import MemoryEngine
 from sealbook.journal.engine.port import Place
-from sealbook.journal.keys.ring import Keyring, Purpose
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import Keyring
 from sealbook.journal.records.chain import tenant_tag
 from sealbook.journal.records.names import STORE_LOG
 from sealbook.journal.schema import tables

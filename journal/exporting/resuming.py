@@ -1,4 +1,4 @@
-"""What stands already of a bundle whose export was cut off: read and checked as any reader does, and taken up.
+"""What is already written of a bundle whose export was interrupted: read and checked as any reader does.
 
 Nothing of the store is read again for it, save what tells that this store wrote it: where the tenants stood, and the
 last record that stands there.
@@ -13,8 +13,10 @@ from sealbook.journal.bundle.container import Mark, Preamble
 from sealbook.journal.bundle.frames import ClaimedKey, Counts, Header, TenantPart, Totals
 from sealbook.journal.bundle.reader import Bundle, Value
 from sealbook.journal.deciding.log import leaves
-from sealbook.journal.exporting.parts import Differs, Out, Part, SelectedPart, WholePart
+from sealbook.journal.exporting.parts import Differs, FrameWriter, PartWriter
 from sealbook.journal.exporting.question import Bound, Plan
+from sealbook.journal.exporting.selected import SelectedPart
+from sealbook.journal.exporting.whole import WholePart
 from sealbook.journal.records.row import decode_row
 from sealbook.journal.schema import lookup, tables
 from sealbook.journal.schema.tables import TenantRow
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
     from sealbook.journal.store.journal import Journal
 
 
-class Begun:
-    """What stands there: nothing, until `take_up`.
+class BegunBundle:
+    """What stands there: nothing, until `read`.
 
     `frames` are those around the parts, `rest` is how the frame begins that is next. Whole parts are known by their
     counts alone.
@@ -37,7 +39,7 @@ class Begun:
         self.frames: list[tuple[int, bytes]] = []
         self.rest = bytearray()
         self._ended: list[Counts] = []
-        self._part: Part | None = None
+        self._part: PartWriter | None = None
 
     @property
     def records(self) -> int:
@@ -45,7 +47,7 @@ class Begun:
         under_way = 0 if self._part is None else self._part.records
         return sum(counts.records for counts in self._ended) + under_way
 
-    def take_up(self, stream: BinaryIO) -> None:
+    def read(self, stream: BinaryIO) -> None:
         """Read the stream, which may end anywhere, and check that the store still has what the plan says.
 
         `Damaged`, `WrongFormat`, `UnknownVersion`: no export wrote this. `Differs`: it is not of this plan, or the plan
@@ -67,7 +69,7 @@ class Begun:
                     self._ended.append(value)
                     self.close()
                 elif self._part is not None:
-                    self._part.take_up(item)
+                    self._part.count_written(item)
         except BaseException:
             self.close()
             raise
@@ -79,7 +81,7 @@ class Begun:
             self._part.close()
             self._part = None
 
-    def repeated(self, number: int, out: Out) -> Counts | None:
+    def put_ended_part(self, number: int, out: FrameWriter) -> Counts | None:
         """Put the frames around a part that stands there whole; its counts."""
         if number >= len(self._ended):
             return None
@@ -88,12 +90,12 @@ class Begun:
         out.put(fr.END, fr.encode_map(counts))
         return counts
 
-    def part_of(self, number: int) -> Part:
-        """The part that is to be written on, or from its beginning; whoever takes it closes it."""
+    def part_to_write(self, number: int) -> PartWriter:
+        """The part that is to be continued, or started; the caller closes it."""
         part, self._part = self._part or self._new(number), None
         return part
 
-    def _new(self, number: int) -> Part:
+    def _new(self, number: int) -> PartWriter:
         if number >= len(self.plan.bounds):
             raise Differs("it has more tenants than the plan beside it")
         bound, question = self.plan.bounds[number], self.plan.question

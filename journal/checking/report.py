@@ -1,4 +1,4 @@
-"""What a check found, and what it could not look at: values for people and programs, and the collector that fills them.
+"""What a check found, how deep it went and what it did not look at, as values; and the collector that fills them.
 
 Damage is reported, not raised, so that one damaged row hides no other. A report keeps a bounded number of findings
 and counts the rest, so that a store damaged everywhere does not fill the memory.
@@ -6,9 +6,9 @@ and counts the rest, so that a store damaged everywhere does not fill the memory
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
-from sealbook.journal.checking.levels import Level
 from sealbook.journal.errors import key_text
 
 FINDINGS_MAX = 1000  # kept of damage, and as many again of records of a newer version
@@ -43,6 +43,34 @@ _MEANINGS = {
 }
 
 
+class Level(enum.IntEnum):
+    """How deep a check goes. Each level does what those before it do."""
+
+    STRUCTURE = 1  # records stand where they say, without gaps, as many as are counted
+    CHAIN = 2  # each hash covers its bytes, which are a record in its one encoding, and follows the one before it
+    SIGNATURES = 3  # each signature is that of its signer's key
+    LOG = 4  # each leaf attests a record, each tree is that of its leaves, each checkpoint that of its tree
+    DEEP = 5  # everything is derived again from the record bytes and compared with every row
+
+    @property
+    def word(self) -> str:
+        """The level as people and JSON read it."""
+        return self.name.lower()
+
+
+_BEYOND = {
+    Level.CHAIN: "the records' bytes, hashes and chains: level chain",
+    Level.SIGNATURES: "the signatures of records: level signatures",
+    Level.LOG: "leaves, trees and checkpoints of the logs: level log",
+    Level.DEEP: "the rules that admitted the records, and the rows that derive from them: level deep",
+}
+
+
+def beyond(level: Level) -> tuple[str, ...]:
+    """What a check at this level does not look at, one line each."""
+    return tuple(line for deeper, line in _BEYOND.items() if deeper > level)
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is not as the record bytes say it should be.
@@ -61,7 +89,7 @@ class Finding:
 
     @property
     def means(self) -> str:
-        """What the finding means for whoever relies on the store."""
+        """What the finding means for a reader of the store."""
         return NEWER if self.newer else _MEANINGS.get(self.table or "", CONTRADICTED)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A bundle that was cut off anywhere is gone on with, and becomes what it would have been without a break."""
+"""A bundle that was interrupted anywhere is resumed, and becomes what it would have been without a break."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from sealbook.journal.bundle import frames as fr
 from sealbook.journal.bundle.container import Codec
 from sealbook.journal.bundle.faults import Damaged
 from sealbook.journal.exporting import bundle
-from sealbook.journal.exporting.begun import Begun
 from sealbook.journal.exporting.parts import Differs
 from sealbook.journal.exporting.question import Plan, Question
+from sealbook.journal.exporting.resuming import BegunBundle
 from sealbook.journal.schema import tables
 from sealbook.journal.testing import ManualClock
 from sealbook.merkle.checkpoint import Checkpoint
@@ -43,26 +43,26 @@ SELECTED = (
 
 def planned(journal: Journal, question: Question, codec: Codec = Codec.PLAIN) -> Plan:
     """The plan, as it is read back."""
-    plan = bundle.planned(journal, question, made_at=MADE_AT, codec=codec, keys=CLAIMED)
+    plan = bundle.plan_export(journal, question, made_at=MADE_AT, codec=codec, keys=CLAIMED)
     assert Plan.decode(plan.encode()) == plan
     return plan
 
 
 def written(journal: Journal, plan: Plan) -> bytes:
     stream = io.BytesIO()
-    bundle.write(journal, stream, plan)
+    bundle.write_bundle(journal, stream, plan)
     return stream.getvalue()
 
 
-def begun(journal: Journal, plan: Plan, data: bytes) -> tuple[Begun, io.BytesIO]:
-    stream, found = io.BytesIO(data), Begun(journal, plan)
-    found.take_up(stream)
+def begun(journal: Journal, plan: Plan, data: bytes) -> tuple[BegunBundle, io.BytesIO]:
+    stream, found = io.BytesIO(data), BegunBundle(journal, plan)
+    found.read(stream)
     return found, stream
 
 
 def gone_on(journal: Journal, plan: Plan, data: bytes) -> bytes:
     found, stream = begun(journal, plan, data)
-    bundle.go_on(journal, stream, found)
+    bundle.resume_bundle(journal, stream, found)
     return stream.getvalue()
 
 
@@ -121,7 +121,7 @@ def test_a_block_may_end_with_any_frame_the_last_one_too(block_bytes: Callable[[
             whole = written(journal, plan)
             found, stream = begun(journal, plan, whole[: block_ends(whole)[1]])
             assert found.rest == b""
-            bundle.go_on(journal, stream, found)
+            bundle.resume_bundle(journal, stream, found)
             assert stream.getvalue() == whole
 
 
@@ -199,7 +199,7 @@ def test_what_stands_there_is_not_read_from_the_store_again(
     change(engine_of(journal), {place: None})  # which would be met by whoever reads it
     with pytest.raises(Corrupt):
         written(journal, plan)
-    bundle.go_on(journal, stream, found)
+    bundle.resume_bundle(journal, stream, found)
     assert stream.getvalue() == whole
 
 
@@ -274,4 +274,4 @@ def test_a_record_that_the_store_has_otherwise_is_refused(block_bytes: Callable[
     value = rows(engine_of(journal), tables.JOURNAL)[place[1]]
     change(engine_of(journal), {place: value[:-1] + b"?"})
     with pytest.raises(Differs, match="is another one than in the store"):
-        bundle.go_on(journal, stream, found)
+        bundle.resume_bundle(journal, stream, found)

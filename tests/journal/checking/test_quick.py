@@ -13,10 +13,9 @@ from tampering import all_rows, changed, engine_of, flipped, long_store, random_
 
 from sealbook.journal import Ed25519Signer, Journal, Level, Outside, Trust, entries
 from sealbook.journal.checking import records
-from sealbook.journal.checking.findings import CheckReport
-from sealbook.journal.checking.levels import beyond
 from sealbook.journal.checking.quick import Elsewhere
 from sealbook.journal.checking.records import Range, Swept
+from sealbook.journal.checking.report import CheckReport, beyond
 from sealbook.journal.records.chain import chain_hash
 from sealbook.journal.records.names import OPERATOR_RUN
 from sealbook.journal.records.row import decode_row, encode_row
