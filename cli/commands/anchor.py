@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +13,10 @@ from sealbook.cli.commands.seal import print_leaf
 from sealbook.cli.ground.durations import duration
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
-
-if TYPE_CHECKING:
-    from sealbook.journal import Journal
+from sealbook.cli.records import objects
+from sealbook.cli.screen.safe import safe
+from sealbook.cli.screen.words import counted
+from sealbook.journal import Journal
 
 
 @click.command(
@@ -54,10 +54,6 @@ def command(setup: Setup, run: str | None, all_open: bool, every: int | None, fo
 
 def _anchor_open(setup: Setup, journal: Journal, form: str, stopped: threading.Event) -> None:
     """One round over the tenants."""
-    from sealbook.cli.records import objects
-    from sealbook.cli.screen.safe import safe
-    from sealbook.cli.screen.words import counted
-
     leaves = 0
     with setup.report("what was anchored stands") as output:
         for tenant in [setup.known_tenant(journal)] if setup.tenant_given else map(journal.tenant, journal.tenants()):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from sealbook.cli.ground.options import Verb, epoch_option, format_option, run_argument
 from sealbook.cli.ground.setup import Setup, pass_setup
-
-if TYPE_CHECKING:
-    from sealbook.journal import Appended, Entry, Head, Tenant
+from sealbook.cli.importing import entry_json
+from sealbook.cli.records.printer import Look, Printer
+from sealbook.journal import Appended, Entry, Head, Tenant, requests
+from sealbook.journal.errors import printable
 
 _AFTER = re.compile(r"(\d{1,19}):([0-9a-fA-F]{64})", re.ASCII)
 
@@ -61,11 +61,6 @@ def command(
     digits or a list of text parts. {"$bytes": "base64"} in data stands for bytes; names that begin with $ take one
     more. Without JSON, or with -, the entry is read from standard input.
     """
-    from sealbook.cli.importing import entry_json
-    from sealbook.cli.records.printer import Look, Printer
-    from sealbook.journal import Head
-    from sealbook.journal.errors import printable
-
     if (epoch is None) == (owner is None):
         raise click.UsageError("pass either --epoch, of a lease that you hold, or --owner, to take one for this entry")
     stated = entry_json.read(_stdin() if entry == "-" else entry.encode("utf-8", "surrogateescape"))
@@ -86,8 +81,6 @@ def command(
 def _under_own_lease(
     tenant: Tenant, run: str, entry: Entry, *, owner: str, ttl: float, after: Head | None, seal: bool
 ) -> Appended:
-    from sealbook.journal import requests
-
     steps: list[requests.Request] = [
         requests.acquire(run, owner=owner, ttl=ttl),
         requests.append(run, [entry], after=after, seal=seal),

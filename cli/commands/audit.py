@@ -6,9 +6,12 @@ from pathlib import Path
 
 import click
 
+from sealbook.cli.auditing import audit
 from sealbook.cli.auditing.evidence import Desk, brought, desk_options, progress_option
+from sealbook.cli.ground import isolation
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.records import objects
 from sealbook.cli.screen import progress
 
 
@@ -51,8 +54,6 @@ def command(
         raise click.UsageError("audit covers all tenants: leave --tenant and SEALBOOK_TENANT out")
     desk = brought(checkpoints, policy, max_age, signers, require_signatures)
     if setup.own_process:
-        from sealbook.cli.ground import isolation
-
         code = isolation.code_of_child(setup.folder)
         if code is not None:
             return code
@@ -60,9 +61,6 @@ def command(
 
 
 def _audit(setup: Setup, desk: Desk, strict: bool, progress_form: str, form: str) -> int:
-    from sealbook.cli.auditing import audit
-    from sealbook.cli.records import objects
-
     shown = progress.shown("auditing", quiet=setup.quiet, form=progress_form)
     with setup.journal(readonly=True) as journal, shown as report:
         verdict, found = audit.audit(journal, setup.every_log(journal), desk, report)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from sealbook.cli.auditing import verdict
+from sealbook.cli.ground import isolation
 from sealbook.cli.ground.options import Verb, VerbGroup, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.records import lines, objects
 from sealbook.cli.screen import progress
+from sealbook.cli.screen.output import Output
+from sealbook.cli.screen.safe import safe
 from sealbook.cli.screen.words import counted, sized
-
-if TYPE_CHECKING:
-    from sealbook.cli.screen.output import Output
-    from sealbook.journal.copies.manifest import Manifest
+from sealbook.journal.copies.backup import backup, verify_backup
+from sealbook.journal.copies.manifest import Manifest
+from sealbook.journal.records import instants
 
 CARRIED = "the store's secret, and all that its records say: keep it as you keep the store"
 NOT_CARRIED = "keys and what they have signed, witnesses' states, monitors' states: they live outside of the store"
@@ -58,7 +62,6 @@ def command(ctx: click.Context, target: Path | None, form: str) -> int | None:
 def _back_up(setup: Setup, target: Path, form: str) -> int:
     if (code := _in_child(setup, setup.folder)) is not None:
         return code
-    from sealbook.journal.copies.backup import backup
 
     with (
         setup.journal(readonly=True) as journal,
@@ -91,8 +94,6 @@ def verify(setup: Setup, path: Path, strict: bool, form: str) -> int:
     """
     if (code := _in_child(setup, path)) is not None:
         return code
-    from sealbook.cli.auditing import verdict
-    from sealbook.journal.copies.backup import verify_backup
 
     with progress.shown("verifying", quiet=setup.quiet) as report:
         verified = verify_backup(path, progress=report)
@@ -111,14 +112,11 @@ def _in_child(setup: Setup, folder: Path) -> int | None:
     """The verb's exit code, in the parent of the process that does the work: damaged pages may kill who reads them."""
     if not setup.own_process:
         return None
-    from sealbook.cli.ground import isolation
 
     return isolation.code_of_child(folder)
 
 
 def _print_object(output: Output, manifest: Manifest, path: Path, folder: Path, more: dict[str, Any]) -> None:
-    from sealbook.cli.records import objects
-
     members = {name: value for name, value in manifest.members().items() if name not in ("sealbook", "v")}
     places = {"path": _name(path), "folder": _name(folder)}
     told = {"carried": CARRIED, "not_carried": NOT_CARRIED, "bring_back": BRING_BACK}
@@ -130,10 +128,6 @@ def _name(path: Path) -> str:
 
 
 def _print(output: Output, manifest: Manifest, path: Path) -> None:
-    from sealbook.cli.records import lines
-    from sealbook.cli.screen.safe import safe
-    from sealbook.journal.records import instants
-
     items = [
         ("backup", safe(str(path))),
         ("store", manifest.store.hex()),

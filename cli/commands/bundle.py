@@ -10,21 +10,34 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import click
 
+from sealbook.cli.auditing import bundles
+from sealbook.cli.auditing.bundles import SELECTION_PROVES, WHOLE_PROVES, public_half
 from sealbook.cli.ground import exit_codes
 from sealbook.cli.ground.options import Verb, VerbGroup, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.offline import proofs
+from sealbook.cli.publishing import policy_file
+from sealbook.cli.records import lines, objects
+from sealbook.cli.records.lines import RecordLines, data_text
 from sealbook.cli.screen import progress
+from sealbook.cli.screen.output import Output
+from sealbook.cli.screen.safe import cut, safe
 from sealbook.cli.screen.words import counted
-
-if TYPE_CHECKING:
-    from sealbook.cli.screen.output import Output
-    from sealbook.journal.bundle.verdict import Verdict
-    from sealbook.journal.records.trust import Outside, Trust
-    from sealbook.merkle.policy import Policy
+from sealbook.journal import NotFound
+from sealbook.journal.bundle.faults import named
+from sealbook.journal.bundle.reader import Bundle
+from sealbook.journal.bundle.records import Believed, shown_data
+from sealbook.journal.bundle.verdict import Verdict
+from sealbook.journal.bundle.verdict import verify as verdict_on
+from sealbook.journal.errors import printable
+from sealbook.journal.records import names
+from sealbook.journal.records.trust import Outside, Trust
+from sealbook.merkle.errors import Malformed
+from sealbook.merkle.policy import Policy
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 FINDINGS_SHOWN = 20  # of a damaged bundle; `-o json` has all of them
@@ -101,11 +114,6 @@ def verify(
     Exit codes: 0 sound, 1 records of a newer version, or anything unchecked under --strict, 3 damaged or contradicted,
     6 no bundle, or one of a newer version.
     """
-    from sealbook.cli.auditing import bundles
-    from sealbook.cli.records import objects
-    from sealbook.journal.bundle.faults import named
-    from sealbook.journal.bundle.verdict import verify as verdict_on
-
     trust, known, age = _brought(checkpoints, policy, max_age, keys, require_signatures)
     with opened(file) as stream, named(stream), progress.shown("verifying", quiet=setup.quiet) as report:
         size = os.fstat(stream.fileno()).st_size
@@ -129,12 +137,6 @@ def _brought(
     checkpoints: tuple[Path, ...], policy: Path | None, max_age: str | None, keys: Path | None, required: bool
 ) -> tuple[Trust, Policy | None, int | None]:
     """What the auditor brings. What is wrong with it is told apart from what is wrong with the bundle."""
-    from sealbook.cli.auditing import bundles
-    from sealbook.cli.offline import proofs
-    from sealbook.cli.publishing import policy_file
-    from sealbook.journal.records.trust import Trust
-    from sealbook.merkle.errors import Malformed
-
     known, signers, age = None, None, None
     outside: list[Outside] = []
     source: object = "--max-age"
@@ -157,9 +159,6 @@ def _brought(
 
 
 def _print(output: Output, file: Path, verdict: Verdict) -> None:
-    from sealbook.cli.auditing.bundles import SELECTION_PROVES, WHOLE_PROVES, public_half
-    from sealbook.cli.screen.safe import safe
-
     header, totals = verdict.header, verdict.totals
     if verdict.sound and header is not None and totals is not None:
         proves = WHOLE_PROVES if header.whole else SELECTION_PROVES
@@ -191,11 +190,6 @@ def list_(setup: Setup, file: Path, form: str) -> None:
 
     The bundle is checked as it is read: what a damaged one holds up to the damage is not listed.
     """
-    from sealbook.cli.auditing import bundles
-    from sealbook.cli.records import lines, objects
-    from sealbook.cli.screen.safe import cut, safe
-    from sealbook.journal.bundle.faults import named
-
     with opened(file) as stream, named(stream), setup.output(paged=True) as output:
         found = bundles.listing(stream)
         if form == "json":
@@ -232,15 +226,6 @@ def show(setup: Setup, file: Path, runs: tuple[str, ...], everything: bool, form
     Each is checked before it is printed; damage ends the listing with exit code 3. Of a record of more than 64 KiB only
     the members that the store reads are shown, and how much was left out, unless -a is given.
     """
-    from sealbook.cli.records import objects
-    from sealbook.cli.records.lines import RecordLines, data_text
-    from sealbook.journal import NotFound
-    from sealbook.journal.bundle.faults import named
-    from sealbook.journal.bundle.reader import Bundle
-    from sealbook.journal.bundle.records import Believed, shown_data
-    from sealbook.journal.errors import printable
-    from sealbook.journal.records import names
-
     now = time.time_ns() // 1_000_000
     missing = dict.fromkeys(names.check_run(run) for run in runs)
     with opened(file) as stream, named(stream), setup.output(paged=True) as output:

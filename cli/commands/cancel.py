@@ -6,6 +6,10 @@ import click
 
 from sealbook.cli.ground.options import Verb, format_option, run_argument
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.records import objects
+from sealbook.cli.screen.safe import safe
+from sealbook.journal.errors import printable
+from sealbook.journal.records import instants
 
 WORDS = {
     "recorded": "the request is recorded",
@@ -34,11 +38,6 @@ def command(setup: Setup, run: str, actor: str, reason: str, basis: str, form: s
     It is recorded in the run ~tenant. The run's worker finds it and decides how to stop. A run that has no record yet
     may be asked to stop before it begins; that it is unknown is said.
     """
-    from sealbook.cli.records import objects
-    from sealbook.cli.screen.safe import safe
-    from sealbook.journal.errors import printable
-    from sealbook.journal.records import instants
-
     with setup.writing() as tenant:
         answer = tenant.request_cancel(run, actor=actor, reason=reason, basis=basis)
     if answer.status == "unknown-run":

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import click
 
+from sealbook.cli.demo import story
 from sealbook.cli.ground import exit_codes
 from sealbook.cli.ground.options import Verb
 from sealbook.cli.ground.setup import Setup, complain, pass_setup
 from sealbook.cli.screen.safe import line, safe
+from sealbook.journal import InvalidInput
 
 
 @click.command("demo", cls=Verb, examples=("sealbook demo", "sealbook demo --keep demo"))
@@ -23,8 +25,6 @@ def command(setup: Setup, keep: Path | None) -> int:
     Everything happens in a temporary folder, or in the one that --keep names, which must be new or empty. The exit
     code is 1 if any step does not come out as it is told.
     """
-    from sealbook.journal import InvalidInput
-
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="sealbook-demo-") as folder:
             return _play(setup, Path(folder), None)
@@ -35,8 +35,6 @@ def command(setup: Setup, keep: Path | None) -> int:
 
 
 def _play(setup: Setup, folder: Path, kept: Path | None) -> int:
-    from sealbook.cli.demo import story
-
     began = time.monotonic()
     with setup.output() as output:
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.records import lines, objects
 from sealbook.cli.screen import progress
+from sealbook.cli.screen.output import Output
+from sealbook.cli.screen.safe import safe
 from sealbook.cli.screen.words import sized
-
-if TYPE_CHECKING:
-    from sealbook.cli.screen.output import Output
-    from sealbook.journal.operating.usage import Usage
+from sealbook.journal import NotFound
+from sealbook.journal.operating.usage import Usage, usage
 
 
 @click.command("du", cls=Verb, examples=("sealbook du", "sealbook --tenant acme du", "sealbook du -o json"))
@@ -25,9 +26,6 @@ def command(setup: Setup, form: str) -> None:
     Every row is read. All tenants are counted, unless --tenant is given. Free pages are used again by the next commits;
     the file gets smaller in a backup. Overhead is what pages have beyond the rows in them.
     """
-    from sealbook.journal import NotFound
-    from sealbook.journal.operating.usage import usage
-
     with setup.journal(readonly=True) as journal, progress.shown("counting", quiet=setup.quiet) as report:
         used = usage(journal, progress=report)
     only = setup.tenant if setup.tenant_given else None
@@ -46,8 +44,6 @@ def _overhead(used: Usage) -> int:
 
 
 def _print_object(output: Output, used: Usage, only: str | None) -> None:
-    from sealbook.cli.records import objects
-
     answer: dict[str, Any] = {
         "rows": used.total.rows,
         "key_bytes": used.total.key_bytes,
@@ -83,9 +79,6 @@ def _print_object(output: Output, used: Usage, only: str | None) -> None:
 
 
 def _print(output: Output, used: Usage, only: str | None) -> None:
-    from sealbook.cli.records import lines
-    from sealbook.cli.screen.safe import safe
-
     if only is None:
         tables = [(table, count, used.storage.get(f"pages.{table}", 0)) for table, count in used.tables.items()]
         rows = [
@@ -116,7 +109,5 @@ def _print(output: Output, used: Usage, only: str | None) -> None:
 
 
 def _table(output: Output, headings: tuple[str, ...], rows: list[list[str]]) -> None:
-    from sealbook.cli.records import lines
-
     lines.table(output, headings, [[(cell, ()) for cell in row] for row in rows])
     output.line()

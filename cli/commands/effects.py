@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import click
 
+from sealbook.cli.commands.run import ordered_effects
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
-
-if TYPE_CHECKING:
-    from sealbook.cli.screen.output import Output
-    from sealbook.journal import Effect, Tenant
+from sealbook.cli.records import objects
+from sealbook.cli.records.lines import BLANK, COLUMN_COLUMNS_MAX, KEY_DIGITS, table
+from sealbook.cli.screen.output import Output
+from sealbook.cli.screen.safe import cut, safe
+from sealbook.cli.selecting import globs
+from sealbook.cli.selecting.paging import pages
+from sealbook.journal import Effect, NotFound, Tenant
 
 FAILED = ("failed", "did-not-happen")
 
@@ -38,9 +41,6 @@ def command(setup: Setup, run: str | None, in_doubt: bool, failed: bool, names: 
 
     With --in-doubt and --failed both, those that are either. `sealbook run RUN` shows every attempt.
     """
-    from sealbook.cli.records import objects
-    from sealbook.cli.selecting import globs
-
     with setup.reading() as tenant, setup.output(paged=True) as output:
         found = (
             effect
@@ -62,10 +62,6 @@ def _is_wanted(effect: Effect, in_doubt: bool, failed: bool) -> bool:
 
 
 def _effects(tenant: Tenant, run: str | None, in_doubt: bool, failed: bool) -> Iterator[Effect]:
-    from sealbook.cli.commands.run import ordered_effects
-    from sealbook.cli.selecting.paging import pages
-    from sealbook.journal import NotFound
-
     if run is not None:
         if tenant.standing(run) is None:
             raise NotFound("run", run)
@@ -79,9 +75,6 @@ def _effects(tenant: Tenant, run: str | None, in_doubt: bool, failed: bool) -> I
 
 def print_table(output: Output, effects: Iterable[Effect], *, with_run: bool = True) -> None:
     """Print effects under headings."""
-    from sealbook.cli.records.lines import BLANK, COLUMN_COLUMNS_MAX, KEY_DIGITS, table
-    from sealbook.cli.screen.safe import cut, safe
-
     headings = ("EFFECT", "NAME", "ATTEMPT", "STATUS", "RECOVERY", "RECORDS")
     rows = []
     for effect in effects:

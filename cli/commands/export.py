@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from sealbook.cli.ground.file_output import check_place, opened
 from sealbook.cli.ground.options import Verb, format_option, range_options
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.publishing import policy_file
+from sealbook.cli.records import objects
 from sealbook.cli.screen import progress
+from sealbook.cli.screen.safe import safe
 from sealbook.cli.screen.words import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sealbook.journal.bundle.container import Codec
-    from sealbook.journal.bundle.frames import ClaimedKey
-    from sealbook.journal.exporting.bundle import Exported
-    from sealbook.journal.exporting.question import Question
-
+from sealbook.cli.selecting import exporting
+from sealbook.cli.selecting.selection import Selection
+from sealbook.journal import NotFound
+from sealbook.journal.bundle.container import Codec
+from sealbook.journal.bundle.frames import ClaimedKey
+from sealbook.journal.exporting import export
+from sealbook.journal.exporting.bundle import Exported
+from sealbook.journal.exporting.file import Resumed, export_to
+from sealbook.journal.exporting.question import Question
+from sealbook.journal.keys.ring import Keyring
+from sealbook.journal.records.instants import of_millis
 
 NOTHING_IN_SPAN = "no record lies between --since and --until: what was written holds none"
 
@@ -105,8 +111,6 @@ def command(
     that count from now, such as --since -2h, are others each time: write them out. What cannot be gone on with is
     refused and left there, and --restart begins anew. What goes to standard output, and what is no bundle, begins anew.
     """
-    from sealbook.journal.bundle.container import Codec
-
     question = _question(setup, runs, cases, since, until, all_tenants)
     path = None if str(target) == "-" else target
     if keys is not None and kind != "bundle":
@@ -127,10 +131,6 @@ def _write_bundle(
     setup: Setup, question: Question, path: Path | None, codec: Codec, keys: Sequence[ClaimedKey], restart: bool
 ) -> tuple[Exported, bool]:
     """Write it, or what is left to write of it; and whether it was begun before."""
-    from sealbook.journal.exporting import export
-    from sealbook.journal.exporting.file import Resumed, export_to
-    from sealbook.journal.records.instants import of_millis
-
     begun: list[Resumed] = []
 
     def resumed(found: Resumed) -> None:
@@ -169,8 +169,6 @@ def _question(
     until: int | None,
     all_tenants: bool,
 ) -> Question:
-    from sealbook.journal.exporting.question import Question
-
     span = since is not None or until is not None
     if sum((bool(runs), bool(cases), span, all_tenants)) > 1:
         raise click.UsageError("a bundle holds runs, cases, a span of time, or all tenants: choose one of them")
@@ -185,10 +183,6 @@ def _question(
 
 def _claimed(folder: Path) -> list[ClaimedKey]:
     """The public halves in this folder, and the witnesses of its policy: whose they are, as this folder says."""
-    from sealbook.cli.publishing import policy_file
-    from sealbook.journal.bundle.frames import ClaimedKey
-    from sealbook.journal.keys.ring import Keyring
-
     policy = policy_file.read(policy_file.default_path(folder))
     held = Keyring(folder).keys()
     claimed = [ClaimedKey(key.name, key.public_key, str(key.purpose), int(key.algorithm)) for key in held]
@@ -200,10 +194,6 @@ def _claimed(folder: Path) -> list[ClaimedKey]:
 
 def _write_lines(setup: Setup, question: Question, kind: str, path: Path | None) -> None:
     """Write what other tools read: records of the selection, or traces of its runs."""
-    from sealbook.cli.selecting import exporting
-    from sealbook.cli.selecting.selection import Selection
-    from sealbook.journal import NotFound
-
     if question.what == "store":
         raise click.UsageError("--all-tenants is for bundles: lines for other tools are of one tenant")
     selections = {
@@ -230,9 +220,6 @@ def _tell(
     setup: Setup, target: Path, question: Question, exported: Exported, form: str, *, printed: bool, resumed: bool
 ) -> None:
     """Say what was written; on standard error where the bundle itself went to standard output."""
-    from sealbook.cli.records import objects
-    from sealbook.cli.screen.safe import safe
-
     totals = exported.totals
     if question.what == "span" and not totals.runs:
         setup.remark(NOTHING_IN_SPAN)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from sealbook.cli.ground import exit_codes, isolation
 from sealbook.cli.ground.durations import duration
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
-
-if TYPE_CHECKING:
-    from sealbook.cli.stories.health import Health, Limits
+from sealbook.cli.records import objects
+from sealbook.cli.screen.safe import line, safe
+from sealbook.cli.stories.health import Health, Limits, as_lines, as_object, probe, unreadable
+from sealbook.journal import Corrupt, SealbookError
 
 
 @click.command(
@@ -66,14 +66,8 @@ def command(
     published without its quorum covers nothing. The probe reads where each run stands, not its records: `sealbook
     verify` checks those.
     """
-    from sealbook.cli.ground import exit_codes
-    from sealbook.cli.stories.health import Limits, unreadable
-    from sealbook.journal import Corrupt
-
     limits = Limits(max_in_doubt, max_waiting_age, max_abandoned, max_unwitnessed_age, max_lease_ahead)
     if setup.own_process:
-        from sealbook.cli.ground import isolation
-
         try:
             code = isolation.code_of_child(setup.folder)
         except Corrupt as error:
@@ -84,10 +78,6 @@ def command(
 
 
 def _told(setup: Setup, health: Health, form: str) -> int:
-    from sealbook.cli.records import objects
-    from sealbook.cli.screen.safe import line, safe
-    from sealbook.cli.stories.health import as_lines, as_object
-
     with setup.output() as output:
         if form == "json":
             output.line(objects.text(as_object(health)))
@@ -104,10 +94,6 @@ STYLES: dict[int, tuple[str, ...]] = {0: ("green",), 1: ("yellow",), 2: ("red", 
 def _probed(setup: Setup, limits: Limits) -> Health:
     """How the store stands; critical, in the error's words, when it cannot be read."""
     import time
-
-    from sealbook.cli.ground import exit_codes
-    from sealbook.cli.stories.health import probe, unreadable
-    from sealbook.journal import SealbookError
 
     try:
         with setup.journal(readonly=True) as journal:

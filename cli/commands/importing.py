@@ -7,21 +7,22 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from sealbook.cli.ground import exit_codes
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, complain, pass_setup
+from sealbook.cli.importing import apply, documents, github, journal_export, jsonl, otlp, strict, temporal, traj
+from sealbook.cli.importing.apply import Imported
+from sealbook.cli.importing.history import History
+from sealbook.cli.records import objects
 from sealbook.cli.screen import progress
+from sealbook.cli.screen.output import Output
+from sealbook.cli.screen.safe import safe
 from sealbook.cli.screen.words import counted
-
-if TYPE_CHECKING:
-    from sealbook.cli.importing.apply import Imported
-    from sealbook.cli.importing.history import History
-    from sealbook.cli.screen.output import Output
-    from sealbook.journal import Journal, Tenant
+from sealbook.journal import Journal, Refused, Tenant
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
 STANDARD_INPUT = Path("-")
@@ -102,8 +103,6 @@ class Target:
 
     def bring(self, histories: Sequence[History]) -> list[Imported]:
         """Import the histories of one file. `Refused` as `apply_all`, and for records of this very store."""
-        from sealbook.cli.importing import apply
-
         if self._journal is None or self._tenant is None:
             self._journal = self._opened.enter_context(self._setup.journal(readonly=False, create=True))
             self._tenant = self._setup.new_tenant(self._journal)
@@ -113,8 +112,6 @@ class Target:
 
 
 def _import(target: Target, file: Path, kind: str | None, tell: Teller, tally: Tally) -> None:
-    from sealbook.journal import Refused
-
     try:
         histories = _histories(file, kind)
     except (Refused, OSError) as error:
@@ -135,8 +132,6 @@ def _import(target: Target, file: Path, kind: str | None, tell: Teller, tally: T
 
 def _histories(file: Path, kind: str | None) -> list[History]:
     """The histories that the file holds: one of Temporal or of an agent, of the others as many as they have runs."""
-    from sealbook.cli.importing import github, journal_export, jsonl, otlp, temporal, traj
-
     text = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
     name = str(file)
     match kind or guess(text, name):
@@ -156,8 +151,6 @@ def _histories(file: Path, kind: str | None) -> list[History]:
 
 def guess(text: bytes, name: str) -> str:
     """What the file is, by the members that its kind cannot do without."""
-    from sealbook.cli.importing import documents, strict
-
     if text.startswith(JOURNAL_EXPORT):
         return "journal-export"
     found = documents.read(text, name)
@@ -196,8 +189,6 @@ def _reason(file: Path, error: Exception) -> str:
 
 
 def _teller(setup: Setup, output: Output, form: str) -> Teller:
-    from sealbook.cli.records import objects
-
     def tell(file: Path, imported: Imported | None, reason: str | None) -> None:
         if reason is not None:
             complain(f"{reason}; nothing of it was imported")
@@ -233,8 +224,6 @@ def _were(count: int) -> str:
 
 
 def _lines(file: Path, imported: Imported) -> Sequence[str]:
-    from sealbook.cli.screen.safe import safe
-
     run = safe(imported.run)
     words = {
         "new": f"run {run}, {counted(imported.records, 'record')}",

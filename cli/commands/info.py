@@ -8,6 +8,8 @@ import click
 
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.records import lines, objects
+from sealbook.cli.screen.safe import safe
 
 
 @click.command("info", cls=Verb, examples=("sealbook info", "sealbook info -o json"))
@@ -15,9 +17,6 @@ from sealbook.cli.ground.setup import Setup, pass_setup
 @pass_setup
 def command(setup: Setup, form: str) -> None:
     """Say what the store is and how much it holds: its ids and formats, its tenants, rows per table, bytes on disk."""
-    from sealbook.cli.records import lines, objects
-    from sealbook.cli.screen.safe import safe
-
     if setup.tenant_given:
         raise click.UsageError("info is of the whole store: leave --tenant out, or ask `sealbook --tenant T runs`")
     with setup.journal(readonly=True) as journal, setup.output() as output:

@@ -7,6 +7,7 @@ import click
 from sealbook.cli.ground.options import Verb
 from sealbook.cli.ground.setup import Setup, pass_setup
 from sealbook.cli.screen.safe import safe
+from sealbook.journal import Journal, StoreMissing
 
 
 @click.command("init", cls=Verb, examples=("sealbook -D agents.sealbook init",))
@@ -16,8 +17,6 @@ def command(setup: Setup) -> None:
 
     A store that stands there already is left as it is, and that is said; it is no error.
     """
-    from sealbook.journal import Journal, StoreMissing
-
     existed = True
     try:
         Journal.open(setup.folder, readonly=True, origin=setup.origin).close()

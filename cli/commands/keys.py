@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -14,12 +14,16 @@ from sealbook.cli.ground import keyring_options
 from sealbook.cli.ground.keyring_options import keys_option, passphrase_option
 from sealbook.cli.ground.options import Verb, VerbGroup, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
-
-if TYPE_CHECKING:
-    from sealbook.cli.screen.output import Output
-    from sealbook.journal.keys.public_halves import Purpose
-    from sealbook.journal.keys.ring import Key, Keyring
-    from sealbook.merkle.keys import Algorithm
+from sealbook.cli.records import lines, objects
+from sealbook.cli.screen.output import Output
+from sealbook.cli.screen.safe import safe
+from sealbook.journal import NotFound
+from sealbook.journal.keys import pkcs8, public_halves
+from sealbook.journal.keys.public_halves import ALGORITHMS, KeyRefused, Purpose, published_path
+from sealbook.journal.keys.ring import Key, Keyring
+from sealbook.journal.records import instants
+from sealbook.journal.schema.origins import check_origin
+from sealbook.merkle.keys import Algorithm
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -92,8 +96,6 @@ def gen(
     tenant `default` and BASE/TENANT for any other, and for a log that went on under another origin (`sealbook log
     adopt`) that one. Those that have a key keep it, and it is printed like a new one.
     """
-    from sealbook.journal.keys.public_halves import ALGORITHMS, Purpose
-
     _one_of(record, log, witness)
     ring = keyring_options.opened(keys)
     wanted: list[tuple[Purpose, str, Algorithm | None, str | None]]
@@ -128,10 +130,6 @@ def gen(
 @pass_setup
 def list_(setup: Setup, keys: str | None, form: str) -> None:
     """List all keys, retired ones too."""
-    from sealbook.cli.records import lines, objects
-    from sealbook.cli.screen.safe import safe
-    from sealbook.journal.records import instants
-
     ring = keyring_options.opened(keys)
     found = ring.keys()
     with setup.output(paged=True) as output:
@@ -160,9 +158,6 @@ def list_(setup: Setup, keys: str | None, form: str) -> None:
 @pass_setup
 def show(setup: Setup, name: str, keys: str | None, form: str) -> None:
     """Print the public halves of a name's keys, and the largest checkpoint that a log's key has signed."""
-    from sealbook.cli.records import lines, objects
-    from sealbook.cli.screen.safe import safe
-
     ring = keyring_options.opened(keys)
     found = ring.find(name)
     with setup.output() as output:
@@ -236,8 +231,6 @@ def export(setup: Setup, name: str, private: bool, to: str | None, keys: str | N
     found = ring.find(name)
     chosen = [key for key in found if len(found) == 1 or _signs(ring, key)]
     if private:
-        from sealbook.journal.keys.public_halves import KeyRefused
-
         assert to is not None
         if len(chosen) != 1:
             ids = ", ".join(key.id for key in chosen)
@@ -284,9 +277,6 @@ def import_(
     A log's key comes with what it has signed, as FILE.published. A key that the ring has already is refused, whatever
     its name and purpose there.
     """
-    from sealbook.journal.keys import pkcs8
-    from sealbook.journal.keys.public_halves import Purpose, published_path
-
     _one_of(record, log, witness)
     tenant: str | None = None
     signed: bytes | None = None
@@ -336,8 +326,6 @@ def _origins(setup: Setup, base: str | None, exact: bool) -> list[tuple[str, str
 def _origin(setup: Setup, base: str | None, exact: bool) -> tuple[str, str | None]:
     """The origin of the log of the tenant that the setup names; with `exact` the base itself, of nobody's log unless a
     tenant is named."""
-    from sealbook.journal.schema.origins import check_origin
-
     setup = _based(setup, base)
     if exact:
         return check_origin(setup.origin), setup.tenant if setup.tenant_given else None
@@ -350,9 +338,6 @@ def _based(setup: Setup, base: str | None) -> Setup:
 
 def _kept(ring: Keyring, origin: str, tenant: str | None) -> list[Key]:
     """The keys that the origin of this tenant's log has. That of another tenant is left to `generate` to refuse."""
-    from sealbook.journal.keys import public_halves
-    from sealbook.journal.keys.public_halves import KeyRefused
-
     found = [key for key in ring.named(origin) if key.purpose == "log"]
     theirs = [key for key in found if key.tenant is not None]
     if tenant is None and theirs:
@@ -366,8 +351,6 @@ def _kept(ring: Keyring, origin: str, tenant: str | None) -> list[Key]:
 
 
 def _signs(ring: Keyring, key: Key) -> bool:
-    from sealbook.journal import NotFound
-
     try:
         return key in ring.signing(key.purpose, key.name)
     except NotFound:
@@ -394,8 +377,6 @@ def _print_made(setup: Setup, keys: Sequence[Key]) -> None:
 
 
 def _write_public(output: Output, keys: Iterable[Key]) -> None:
-    from sealbook.cli.screen.safe import safe
-
     for key in keys:
         output.line(safe(key.public_text))
 
@@ -419,9 +400,6 @@ def _succeeded(ring: Keyring, key: Key) -> bool:
 
 def _object(ring: Keyring, key: Key) -> dict[str, Any]:
     """A key as JSON: its public half and where it stands."""
-    from sealbook.journal.keys.public_halves import Purpose
-    from sealbook.journal.records import instants
-
     published = ring.published(key) if key.purpose is Purpose.LOG else None
     return {
         "id": key.id,

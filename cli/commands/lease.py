@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from sealbook.cli.ground.options import Verb, VerbGroup, epoch_option, format_option, run_argument
 from sealbook.cli.ground.setup import Setup, pass_setup
-
-if TYPE_CHECKING:
-    from sealbook.cli.screen.output import Output
-    from sealbook.journal import Lease, Tenant
+from sealbook.cli.records import lines, objects
+from sealbook.cli.screen.output import Output
+from sealbook.cli.screen.safe import safe
+from sealbook.journal import Lease, NotFound, Tenant
+from sealbook.journal.errors import printable
 
 owner_option = click.option("--owner", required=True, metavar="NAME", help="Who holds the lease; shown to people.")
 ttl_option = click.option("--ttl", type=float, required=True, metavar="S", help="Seconds until it expires, 1 or more.")
@@ -30,8 +29,6 @@ def command() -> None:
 @pass_setup
 def acquire(setup: Setup, run: str, owner: str, ttl: float, form: str) -> None:
     """Take the run's lease under a new epoch, unless somebody holds it."""
-    from sealbook.journal.errors import printable
-
     with setup.writing() as tenant:
         lease = tenant.acquire(run, owner=owner, ttl=ttl)
     with setup.report(f"the lease of {printable(run)} was taken") as output:
@@ -47,9 +44,6 @@ def acquire(setup: Setup, run: str, owner: str, ttl: float, form: str) -> None:
 @pass_setup
 def renew(setup: Setup, run: str, owner: str, epoch: int, ttl: float, form: str) -> None:
     """Extend a live lease to this many seconds from now."""
-    from sealbook.journal import Lease
-    from sealbook.journal.errors import printable
-
     with setup.writing() as tenant:
         _check_known(tenant, run)
         lease = tenant.renew(Lease(tenant.name, run, owner, epoch, None), ttl=ttl)
@@ -64,9 +58,6 @@ def renew(setup: Setup, run: str, owner: str, epoch: int, ttl: float, form: str)
 @pass_setup
 def release(setup: Setup, run: str, epoch: int, form: str) -> None:
     """Give the lease back, so that others need not wait. One that is not under this epoch is left alone."""
-    from sealbook.journal import Lease
-    from sealbook.journal.errors import printable
-
     with setup.writing() as tenant:
         _check_known(tenant, run)
         tenant.release(Lease(tenant.name, run, None, epoch, None))
@@ -92,8 +83,6 @@ def release(setup: Setup, run: str, epoch: int, form: str) -> None:
 @pass_setup
 def force(setup: Setup, run: str, actor: str, reason: str, form: str) -> None:
     """Fence whoever holds the lease and leave it free. The act is recorded in the run ~tenant."""
-    from sealbook.journal.errors import printable
-
     with setup.writing() as tenant:
         lease = tenant.force_lease(run, actor=actor, reason=reason)
     with setup.report(f"the lease of {printable(run)} was forced") as output:
@@ -106,8 +95,6 @@ def force(setup: Setup, run: str, actor: str, reason: str, form: str) -> None:
 @pass_setup
 def show(setup: Setup, run: str, form: str) -> None:
     """Print the run's lease as it is recorded, expired or not. A run never leased, or sealed, has none."""
-    from sealbook.journal import NotFound
-
     with setup.reading(to_come=True) as tenant:  # one that has leases and no record yet has no row of its own
         lease = tenant.lease(run)
     if lease is None:
@@ -118,16 +105,11 @@ def show(setup: Setup, run: str, form: str) -> None:
 
 def _check_known(tenant: Tenant, run: str) -> None:
     """`NotFound` for a run that has neither a record nor a lease, such as one that is misspelt."""
-    from sealbook.journal import NotFound
-
     if tenant.lease(run) is None and tenant.standing(run) is None:
         raise NotFound("run", run)
 
 
 def _print(output: Output, lease: Lease, form: str) -> None:
-    from sealbook.cli.records import lines, objects
-    from sealbook.cli.screen.safe import safe
-
     if form == "json":
         output.line(objects.text(objects.lease(lease)))
     else:

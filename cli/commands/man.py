@@ -9,8 +9,10 @@ from pathlib import Path
 
 import click
 
+from sealbook.cli import manual
 from sealbook.cli.ground.options import Verb
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.main import version
 from sealbook.cli.screen.output import is_terminal
 from sealbook.cli.screen.words import counted
 
@@ -34,9 +36,6 @@ def command(setup: Setup, verb: tuple[str, ...], target: Path | None) -> None:
 
     With --to the pages are installed: `man sealbook` and `man sealbook-log-head` then show them.
     """
-    from sealbook.cli import manual
-    from sealbook.cli.main import version
-
     if target is not None:
         if verb:
             raise click.UsageError("--to installs every page: no VERB goes with it")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from sealbook.cli.commands.run import ordered_effects
 from sealbook.cli.ground.options import Verb, format_option, run_argument
 from sealbook.cli.ground.setup import Setup, pass_setup
-
-if TYPE_CHECKING:
-    from sealbook.journal import Effect, Tenant
+from sealbook.cli.importing import entry_json, strict
+from sealbook.cli.records.printer import Look, Printer
+from sealbook.journal import Effect, EffectSettled, NotFound, Tenant, entries, requests
+from sealbook.journal.errors import printable
 
 _DIGITS = re.compile("[0-9a-fA-F]{1,64}")
 LEASE_S = 30.0  # of a lease that ends in the transaction that takes it
@@ -46,10 +48,6 @@ def command(
     EFFECT is the effect's key, or its first digits, as `sealbook effects --in-doubt` shows them. The run's lease must
     be free; it is taken, the record is appended, and it is released: all or nothing.
     """
-    from sealbook.cli.records.printer import Look, Printer
-    from sealbook.journal import NotFound, entries, requests
-    from sealbook.journal.errors import printable
-
     if disposition is None:
         raise click.UsageError("pass either --landed or --did-not-happen")
     if result is not None and disposition != "landed":
@@ -85,9 +83,6 @@ def _in_doubt(tenant: Tenant, run: str, digits: str) -> Effect:
     `NotFound` where no effect's key does, `EffectSettled` where one does that is in doubt no more, a usage error where
     several in doubt do or where this is no key.
     """
-    from sealbook.cli.commands.run import ordered_effects
-    from sealbook.journal import EffectSettled, NotFound
-
     effects = ordered_effects(tenant, run)
     meant = [effect for effect in effects if digits and effect.key.hex().startswith(digits.lower())]
     found = [effect for effect in meant if effect.in_doubt]
@@ -106,6 +101,4 @@ def _in_doubt(tenant: Tenant, run: str, digits: str) -> Effect:
 
 
 def _value(text: str, option: str) -> Any:
-    from sealbook.cli.importing import entry_json, strict
-
     return entry_json.unescaped(strict.loads(text.encode("utf-8", "surrogateescape"), option), option)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from sealbook.cli.auditing import verdict
+from sealbook.cli.auditing.verdict import Verdict
 from sealbook.cli.ground import exit_codes
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.records import objects
 from sealbook.cli.screen import progress
+from sealbook.cli.screen.output import Output
+from sealbook.cli.screen.safe import safe
 from sealbook.cli.screen.words import counted
-
-if TYPE_CHECKING:
-    from sealbook.cli.auditing.verdict import Verdict
-    from sealbook.cli.screen.output import Output
-    from sealbook.journal.copies.salvage.recovering import RecoveredTenant, Recovery
+from sealbook.journal import Journal
+from sealbook.journal.copies.backup import holding
+from sealbook.journal.copies.salvage.recovering import RecoveredTenant, Recovery, recover
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 NOT_CARRIED = (
@@ -56,11 +59,6 @@ def command(setup: Setup, source: Path, target: Path, actor: str, reason: str, f
     Exit codes: 0 nothing was lost, 1 something was, and is told, 3 nothing can be believed, or the new store does not
     pass its check.
     """
-    from sealbook.cli.auditing import verdict
-    from sealbook.journal import Journal
-    from sealbook.journal.copies.backup import holding
-    from sealbook.journal.copies.salvage.recovering import recover
-
     with holding(source) as folder, progress.shown("recovering", quiet=setup.quiet) as report:
         found = recover(folder, target, actor=actor, reason=reason, origin=setup.origin, progress=report)
     with Journal.open(target, readonly=True, origin=setup.origin) as journal:
@@ -82,9 +80,6 @@ def command(setup: Setup, source: Path, target: Path, actor: str, reason: str, f
 
 
 def _print_object(output: Output, target: Path, found: Recovery, judged: Verdict) -> None:
-    from sealbook.cli.auditing import verdict
-    from sealbook.cli.records import objects
-
     answer = {
         "path": str(target).encode("utf-8", "backslashreplace").decode(),
         "whole": found.whole,
@@ -131,9 +126,6 @@ def _ranges(ranges: Sequence[tuple[int, int]]) -> list[dict[str, int]]:
 
 
 def _print(output: Output, found: Recovery, judged: Verdict) -> None:
-    from sealbook.cli.auditing import verdict
-    from sealbook.cli.screen.safe import safe
-
     for tenant in found.tenants:
         for number, line in enumerate(_told(tenant)):
             output.line(output.paint(f"  {line}", "red") if number else line)
@@ -155,8 +147,6 @@ def _print(output: Output, found: Recovery, judged: Verdict) -> None:
 
 def _told(tenant: RecoveredTenant) -> Iterator[str]:
     """What a tenant has now, and then what it has lost, a line each."""
-    from sealbook.cli.screen.safe import safe
-
     log = tenant.log
     leaves = counted(log.size, "leaf", "leaves")
     yield f"{safe(tenant.tenant)}: {counted(tenant.records, 'record')}, {leaves}, root {log.root.hex()}"

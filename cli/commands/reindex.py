@@ -6,7 +6,9 @@ import click
 
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.records import objects
 from sealbook.cli.screen import progress
+from sealbook.cli.screen.words import counted
 
 
 @click.command("reindex", cls=Verb, examples=("sealbook reindex",))
@@ -17,9 +19,6 @@ def command(setup: Setup, form: str) -> None:
 
     Meanwhile listings and writers are refused. One that was cut short can be run again.
     """
-    from sealbook.cli.records import objects
-    from sealbook.cli.screen.words import counted
-
     with setup.journal(readonly=False) as journal, progress.shown("reindexing", quiet=setup.quiet) as report:
         rows = journal.reindex(progress=report)
     with setup.report("the indexes are built again") as output:

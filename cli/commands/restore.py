@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.records import objects
 from sealbook.cli.screen import progress
+from sealbook.cli.screen.output import Output
+from sealbook.cli.screen.safe import safe
 from sealbook.cli.screen.words import counted
-
-if TYPE_CHECKING:
-    from sealbook.cli.screen.output import Output
-    from sealbook.journal.copies.restoring import RestoredTenant
+from sealbook.journal.copies.restoring import RestoredTenant, check, check_free, restore
 
 NOT_CARRIED = (
     "leases: an open run goes on when an operator has forced its lease, with `sealbook lease force RUN`",
@@ -53,8 +53,6 @@ def command(setup: Setup, files: tuple[Path, ...], actor: str, reason: str, dry_
 
     The store takes its name when it is whole: a restore that was cut off has left nothing there, and begins anew.
     """
-    from sealbook.journal.copies.restoring import check, check_free, restore
-
     with ExitStack() as opened:
         streams = [opened.enter_context(file.open("rb")) for file in files]
         check_free(setup.folder)
@@ -72,15 +70,11 @@ def command(setup: Setup, files: tuple[Path, ...], actor: str, reason: str, dry_
 
 
 def _print_json(output: Output, restored: list[RestoredTenant]) -> None:
-    from sealbook.cli.records import objects
-
     for tenant in restored:
         output.line(objects.text(_object(tenant)))
 
 
 def _print(setup: Setup, output: Output, restored: list[RestoredTenant]) -> None:
-    from sealbook.cli.screen.safe import safe
-
     for tenant in restored:
         records, leaves = counted(tenant.records, "record"), counted(tenant.size, "leaf", "leaves")
         output.line(f"{safe(tenant.tenant)}: {records}, {leaves}, root {tenant.root.hex()}")

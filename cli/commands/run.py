@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from sealbook.cli.ground import file_output
 from sealbook.cli.ground.file_output import file_option
 from sealbook.cli.ground.options import Verb, format_option, run_argument
 from sealbook.cli.ground.setup import Setup, pass_setup
-
-if TYPE_CHECKING:
-    from sealbook.cli.stories.telling import Public, Told
-    from sealbook.journal import Effect, InclusionProof, Tenant
+from sealbook.cli.records import objects
+from sealbook.cli.records.printer import Look, Printer
+from sealbook.cli.records.record_lines import encode
+from sealbook.cli.selecting.paging import pages, run_records
+from sealbook.cli.stories import telling
+from sealbook.cli.stories.family import family
+from sealbook.cli.stories.story import Story
+from sealbook.cli.stories.telling import Public, Told
+from sealbook.journal import Effect, InclusionProof, NotFound, Tenant
+from sealbook.merkle.checkpoint import Checkpoint
+from sealbook.merkle.entry import LeafEntry
+from sealbook.merkle.note import Note
+from sealbook.merkle.verify import verify_inclusion
 
 
 @click.command(
@@ -55,11 +64,6 @@ def command(setup: Setup, run: str, tree: bool, target: Path | None, form: str) 
 
 
 def _print_story(setup: Setup, run: str, form: str) -> None:
-    from sealbook.cli.records import objects
-    from sealbook.cli.records.printer import Look, Printer
-    from sealbook.cli.selecting.paging import run_records
-    from sealbook.cli.stories import telling
-
     with setup.reading() as tenant:
         told = _told(tenant, run)
         records = run_records(tenant, run, last=told.standing.records)
@@ -74,11 +78,6 @@ def _print_story(setup: Setup, run: str, form: str) -> None:
 
 
 def _told(tenant: Tenant, run: str) -> Told:
-    from sealbook.cli.selecting.paging import run_records
-    from sealbook.cli.stories.story import Story
-    from sealbook.cli.stories.telling import Told
-    from sealbook.journal import NotFound
-
     standing = tenant.standing(run)
     if standing is None:
         raise NotFound("run", run)
@@ -93,9 +92,6 @@ def _told(tenant: Tenant, run: str) -> Told:
 
 def _check(leaf: InclusionProof) -> None:
     """The proof must lead to the log's root; `VerificationError` when it does not."""
-    from sealbook.merkle.entry import LeafEntry
-    from sealbook.merkle.verify import verify_inclusion
-
     if leaf.inner is not None and leaf.inner_entry is not None:
         leaf.inner.verify(LeafEntry.decode(leaf.inner_entry))
     verify_inclusion(leaf=leaf.leaf_hash, index=leaf.index, size=leaf.size, proof=leaf.proof, root=leaf.root)
@@ -103,10 +99,6 @@ def _check(leaf: InclusionProof) -> None:
 
 def _public(tenant: Tenant) -> Public | None:
     """How far the tenant's log was published; None before its first checkpoint."""
-    from sealbook.cli.stories.telling import Public
-    from sealbook.merkle.checkpoint import Checkpoint
-    from sealbook.merkle.note import Note
-
     note = tenant.published_checkpoint()
     if note is None:
         return None
@@ -116,11 +108,6 @@ def _public(tenant: Tenant) -> Public | None:
 
 
 def _print_family(setup: Setup, run: str, form: str) -> None:
-    from sealbook.cli.records import objects
-    from sealbook.cli.stories import telling
-    from sealbook.cli.stories.family import family
-    from sealbook.journal import NotFound
-
     with setup.reading() as tenant:
         if tenant.standing(run) is None:
             raise NotFound("run", run)
@@ -133,11 +120,6 @@ def _print_family(setup: Setup, run: str, form: str) -> None:
 
 
 def _write_records(setup: Setup, run: str, target: Path | None) -> None:
-    from sealbook.cli.ground import file_output
-    from sealbook.cli.records.record_lines import encode
-    from sealbook.cli.selecting.paging import run_records
-    from sealbook.journal import NotFound
-
     with setup.reading() as tenant:
         if tenant.standing(run) is None:
             raise NotFound("run", run)
@@ -148,7 +130,5 @@ def _write_records(setup: Setup, run: str, target: Path | None) -> None:
 
 def ordered_effects(tenant: Tenant, run: str) -> list[Effect]:
     """The run's effects in the order in which their latest attempts started."""
-    from sealbook.cli.selecting.paging import pages
-
     found = pages(lambda after, limit: tenant.effects(run, after=after, limit=limit))
     return sorted(found, key=lambda effect: effect.start_seq)

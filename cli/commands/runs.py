@@ -6,6 +6,9 @@ import click
 
 from sealbook.cli.ground.options import Verb, count, format_option, since_option
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.records import lines, objects
+from sealbook.cli.selecting.runs import Wanted, find
+from sealbook.journal.records import names
 
 SORTS = ("name", "recent", "admitted", "records", "effects", "in-doubt")  # `run_selection.SORTS`, which loads more
 
@@ -60,10 +63,6 @@ def command(
     The listing by name is complete however much is written meanwhile; in the others a run that moves while they are
     read may appear at its new place. Orders other than by name and recent hold what they sort in memory.
     """
-    from sealbook.cli.records import lines, objects
-    from sealbook.cli.selecting.runs import Wanted, find
-    from sealbook.journal.records import names
-
     if recent and sort not in (None, "recent"):
         raise click.UsageError("--recent is --sort recent: choose one order")
     wanted = Wanted(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from sealbook.cli.ground.options import Verb, epoch_option, format_option, run_argument
 from sealbook.cli.ground.setup import Setup, pass_setup
-
-if TYPE_CHECKING:
-    from sealbook.journal import Leaf
+from sealbook.cli.records import objects
+from sealbook.cli.screen.safe import safe
+from sealbook.journal import Leaf
+from sealbook.journal.errors import printable
 
 
 @click.command("seal", cls=Verb, examples=("sealbook seal order-44", "sealbook seal order-44 --outcome completed"))
@@ -28,10 +27,6 @@ def command(setup: Setup, run: str, epoch: int | None, outcome: str | None, form
 
 def print_leaf(setup: Setup, tenant: str, leaf: Leaf, form: str) -> None:
     """Print what the log says of a run, which it does by now."""
-    from sealbook.cli.records import objects
-    from sealbook.cli.screen.safe import safe
-    from sealbook.journal.errors import printable
-
     with setup.report(f"{printable(leaf.run)} stands in the log at position {leaf.index}") as output:
         if form == "json":
             output.line(objects.text(objects.leaf(tenant, leaf)))

@@ -8,19 +8,24 @@ from dataclasses import dataclass, replace
 from datetime import UTC
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from sealbook.cli.ground import exit_codes
 from sealbook.cli.ground.options import Verb, local_zone, range_options
 from sealbook.cli.ground.setup import Setup, complain, pass_setup
-from sealbook.cli.selecting import options
-
-if TYPE_CHECKING:
-    from sealbook.cli.records.printer import Look, Printer
-    from sealbook.cli.selecting.selection import Selection
-    from sealbook.journal import Record, Tenant
+from sealbook.cli.records import cursors, fields, levels, members, objects
+from sealbook.cli.records.cursors import Cursor
+from sealbook.cli.records.printer import Look, Printer
+from sealbook.cli.screen.output import is_terminal
+from sealbook.cli.screen.safe import safe
+from sealbook.cli.selecting import grep as grepping
+from sealbook.cli.selecting import listings, matches, options
+from sealbook.cli.selecting.globs import is_glob
+from sealbook.cli.selecting.records import Sieve
+from sealbook.cli.selecting.selection import Selection
+from sealbook.journal import NotFound, Record, Tenant
+from sealbook.journal.records import names
 
 FOLLOW_PAUSE_S = 0.05  # so that a record appears within a tenth of a second
 
@@ -83,12 +88,6 @@ def command(
     08:30, yesterday or -2h, and RFC 3339; both ends count. Following is by position: an entry with a wrong clock
     neither floods nor blocks it, and one whose instant lies in the future is marked.
     """
-    from sealbook.cli.records import levels, members
-    from sealbook.cli.records.printer import Look
-    from sealbook.cli.screen.output import is_terminal
-    from sealbook.cli.selecting import grep as grepping
-    from sealbook.cli.selecting import matches
-
     if field_names or field is not None:
         if any(
             (words, runs, case, kinds, priority, grep, since, until, amount, follow, cursor, after_cursor, cursor_file)
@@ -170,8 +169,6 @@ class Position:
 
     def first(self, tenant: Tenant) -> int:
         """The arrival to begin at; `Corrupt` when the record of the cursor is not what it was."""
-        from sealbook.cli.records import cursors
-
         text = self.after_cursor if self.cursor is None else self.cursor
         found = None if self.file is None else cursors.read_file(self.file)
         found = found if text is None else cursors.Cursor.parse(text)
@@ -204,8 +201,6 @@ class Progress:
 
     def keep(self) -> None:
         """Call it when what was printed has been flushed."""
-        from sealbook.cli.records import cursors
-
         if self._file is not None and self._newest is not None and self._newest is not self._kept:
             cursors.write_file(self._file, cursors.Cursor.of(self._newest))
             self._kept = self._newest
@@ -215,9 +210,6 @@ def print_records(
     setup: Setup, selection: Selection, order: Order, look: Look, position: Position = FROM_THE_BEGINNING
 ) -> bool:
     """Print the selection's records, and those that come if they are followed. Whether there were any."""
-    from sealbook.cli.records.cursors import Cursor
-    from sealbook.cli.records.printer import Printer
-
     progress = Progress(position.file)
     with setup.reading(to_come=order.follow) as tenant:
         if not order.follow:  # what is followed may be yet to come
@@ -240,9 +232,6 @@ def print_records(
 def _check_known(tenant: Tenant, selection: Selection) -> None:
     """`NotFound` for a run or case that was asked for by its exact name and has no record: a misspelt name must not
     look like one without records. Globs and matches are filters, which nothing may meet."""
-    from sealbook.cli.selecting.globs import is_glob
-    from sealbook.journal import NotFound
-
     for run in (*selection.runs, *(() if selection.run is None else (selection.run,))):
         if not is_glob(run) and tenant.standing(run) is None:
             raise NotFound("run", run)
@@ -262,8 +251,6 @@ def _selected(tenant: Tenant, selection: Selection, order: Order) -> Iterable[Re
 
 
 def _follow(tenant: Tenant, selection: Selection, order: Order, printer: Printer, progress: Progress) -> None:
-    from sealbook.cli.selecting.records import Sieve
-
     sieve = Sieve(tenant, selection)
     following = tenant.follow(selection.run, case=selection.case, from_now=True)
     last = following.arrival
@@ -278,10 +265,6 @@ def _follow(tenant: Tenant, selection: Selection, order: Order, printer: Printer
 
 
 def _of_names(runs: tuple[str, ...], case: str | None, kinds: tuple[str, ...]) -> Selection:
-    from sealbook.cli.selecting.globs import is_glob
-    from sealbook.cli.selecting.selection import Selection
-    from sealbook.journal.records import names
-
     for name in runs:
         names.check_run(name)
     one = len(runs) == 1 and not is_glob(runs[0])
@@ -294,10 +277,6 @@ def _of_names(runs: tuple[str, ...], case: str | None, kinds: tuple[str, ...]) -
 
 
 def _list_fields(setup: Setup, field: str | None, form: str) -> int:
-    from sealbook.cli.records import fields, objects
-    from sealbook.cli.screen.safe import safe
-    from sealbook.cli.selecting import listings
-
     def shown(value: str) -> str:
         return objects.text({"field": field, "value": value}) if form == "json" else safe(value)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from sealbook.cli.auditing import verdict as verdicts
 from sealbook.cli.auditing.evidence import (
     FILE,
     Desk,
@@ -17,14 +17,15 @@ from sealbook.cli.auditing.evidence import (
     progress_option,
     publications,
 )
+from sealbook.cli.ground import isolation
 from sealbook.cli.ground.options import Verb, format_option
-from sealbook.cli.ground.parallel import JOBS_MAX
+from sealbook.cli.ground.parallel import JOBS_MAX, sweeper
 from sealbook.cli.ground.setup import Setup, pass_setup
 from sealbook.cli.offline.files import OfflineFiles, verify_files
+from sealbook.cli.records import objects
 from sealbook.cli.screen import progress
-
-if TYPE_CHECKING:
-    from sealbook.journal import Finding
+from sealbook.journal import Finding, Level, NotFound
+from sealbook.journal.records.names import STORE_LOG
 
 LEVELS = ("structure", "chain", "signatures", "log", "deep")
 
@@ -139,16 +140,9 @@ def _verify_store(
     setup: Setup, runs: tuple[str, ...], level: str, desk: Desk, strict: bool, jobs: int, progress_form: str, form: str
 ) -> int:
     if setup.own_process:
-        from sealbook.cli.ground import isolation
-
         code = isolation.code_of_child(setup.folder)
         if code is not None:
             return code
-    from sealbook.cli.auditing import verdict as verdicts
-    from sealbook.cli.ground.parallel import sweeper
-    from sealbook.cli.records import objects
-    from sealbook.journal import Level, NotFound
-    from sealbook.journal.records.names import STORE_LOG
 
     only = setup.tenant if setup.tenant_given and not runs else None
     depth = Level[level.upper()]

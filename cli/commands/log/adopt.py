@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from sealbook.cli.commands.log.monitor import trusted_policy
 from sealbook.cli.ground import keyring_options
 from sealbook.cli.ground.keyring_options import keys_option, passphrase_option
+from sealbook.cli.ground.named_files import FileRefused
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
-
-if TYPE_CHECKING:
-    from sealbook.journal.keys.ring import Keyring
-    from sealbook.merkle.checkpoint import Checkpoint
+from sealbook.cli.publishing.memory import Memory
+from sealbook.cli.records import objects
+from sealbook.cli.screen.safe import safe
+from sealbook.cli.screen.words import counted
+from sealbook.journal import InvalidInput
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import Keyring
+from sealbook.merkle.checkpoint import Checkpoint
+from sealbook.merkle.errors import Malformed
+from sealbook.merkle.note import Note
+from sealbook.merkle.policy import Policy, PolicyLog
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -65,10 +72,6 @@ def command(
     left out, the more outsiders refuse the new log. The new log needs a key of its own, as it is another log:
     `sealbook --tenant TENANT keys gen --log` makes it afterwards. It is recorded in the run ~tenant.
     """
-    from sealbook.cli.records import objects
-    from sealbook.cli.screen.safe import safe
-    from sealbook.cli.screen.words import counted
-
     ring = keyring_options.opened(keys)
     with setup.journal(readonly=False) as journal:
         tenant = setup.known_tenant(journal)
@@ -91,17 +94,12 @@ def command(
 
 def _publishing_held(origin: str, ring: Keyring) -> AbstractContextManager[None]:
     """Nobody publishes the old log meanwhile with these keys: it would promise more than the last checkpoint."""
-    from sealbook.cli.publishing.memory import Memory
-
     return Memory(ring.folder, origin).held() if ring.folder.is_dir() else nullcontext()
 
 
 def _promised(origin: str, ring: Keyring, passphrase_file: str | None) -> bytes:
     """The checkpoint that the log's keys have promised last, as a signed note. It was held to what had been promised
     before when it was promised, and is signed once more: no new promise."""
-    from sealbook.journal.keys.public_halves import Purpose
-    from sealbook.merkle.note import Note
-
     keys = [key for key in ring.named(origin) if key.purpose is Purpose.LOG]
     promises = [promise for key in keys if (promise := ring.published(key)) is not None]
     if not promises:
@@ -115,14 +113,6 @@ def _promised(origin: str, ring: Keyring, passphrase_file: str | None) -> bytes:
 
 def _verified(note: bytes, origin: str, policy: Path | None, vkeys: tuple[str, ...], ring: Keyring) -> Checkpoint:
     """The checkpoint of the old log, as far as whoever calls trusts its signature."""
-    from sealbook.cli.ground.named_files import FileRefused
-    from sealbook.journal import InvalidInput
-    from sealbook.journal.keys.public_halves import Purpose
-    from sealbook.merkle.checkpoint import Checkpoint
-    from sealbook.merkle.errors import Malformed
-    from sealbook.merkle.note import Note
-    from sealbook.merkle.policy import Policy, PolicyLog
-
     try:
         stated = Checkpoint.parse(Note.parse(note).text).origin
     except Malformed as error:  # the operator's own words, not what is to be verified
@@ -139,9 +129,6 @@ def _verified(note: bytes, origin: str, policy: Path | None, vkeys: tuple[str, .
 
 def _check_last(old: Checkpoint, ring: Keyring) -> None:
     """What our own keys have promised was published, or may have been: nothing smaller is the last checkpoint."""
-    from sealbook.journal import InvalidInput
-    from sealbook.journal.keys.public_halves import Purpose
-
     for key in ring.named(old.origin):
         promised = ring.published(key) if key.purpose is Purpose.LOG else None
         if promised is not None and promised.size > old.size:

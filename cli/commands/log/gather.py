@@ -6,6 +6,8 @@ import click
 
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.records import objects
+from sealbook.cli.screen.safe import safe
 
 
 @click.command(
@@ -25,9 +27,6 @@ def command(setup: Setup, form: str) -> None:
     log under a tag that does not tell the tenant's name. `sealbook log publish --store-log` gathers by itself. To be
     signed the store log needs a key of its own: `sealbook keys gen --log --origin NAME --exact`.
     """
-    from sealbook.cli.records import objects
-    from sealbook.cli.screen.safe import safe
-
     if setup.store_origin is None:
         raise click.UsageError("log gather needs the store log's name: --store-origin NAME, before the verb")
     with setup.journal(readonly=False) as journal:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from sealbook.cli.commands.log import adopt, gather, monitor, publish, serve, tiles
-from sealbook.cli.ground import keyring_options
+from sealbook.cli.ground import file_output, keyring_options
 from sealbook.cli.ground.file_output import file_option
 from sealbook.cli.ground.keyring_options import keys_option, passphrase_option
 from sealbook.cli.ground.options import (
@@ -20,10 +19,17 @@ from sealbook.cli.ground.options import (
     store_log_option,
 )
 from sealbook.cli.ground.setup import Setup, pass_setup
-
-if TYPE_CHECKING:
-    from sealbook.journal import ConsistencyProof, InclusionProof, Log, Tenant
-    from sealbook.merkle.checkpoint import Checkpoint
+from sealbook.cli.publishing.memory import Memory
+from sealbook.cli.publishing.signing import LogSigner, check_keys, sign_head
+from sealbook.cli.records import lines, objects
+from sealbook.cli.screen.safe import safe
+from sealbook.cli.serving.tiles import checkpoint_of
+from sealbook.journal import ConsistencyProof, InclusionProof, InvalidInput, Log, NotFound, Tenant
+from sealbook.journal.errors import printable
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.merkle import tree
+from sealbook.merkle.checkpoint import Checkpoint
+from sealbook.merkle.proof_file import ProofFile
 
 
 @click.group("log", cls=VerbGroup)
@@ -37,9 +43,6 @@ def command() -> None:
 @pass_setup
 def head(setup: Setup, form: str) -> None:
     """Print the log's origin, size and root."""
-    from sealbook.cli.records import lines, objects
-    from sealbook.cli.screen.safe import safe
-
     with setup.reading_log() as log, setup.output() as output:
         publish.remark_signed_name(setup, log)
         checkpoint = log.checkpoint()
@@ -67,9 +70,6 @@ def checkpoint(setup: Setup, sign: bool, keys: str | None, passphrase_file: str 
     A signed checkpoint is a promise: it is kept, and nothing that contradicts it is signed any more. It is not
     published by being printed, and no witness is asked: that is `sealbook log publish`.
     """
-    from sealbook.cli.records import objects
-    from sealbook.journal.errors import printable
-
     with setup.journal(readonly=not sign) as journal:
         log = setup.log(journal)
         if sign:
@@ -88,10 +88,6 @@ def checkpoint(setup: Setup, sign: bool, keys: str | None, passphrase_file: str 
 
 def _signed(setup: Setup, log: Log, keys: str | None, passphrase_file: str | None) -> tuple[Checkpoint, str]:
     """The log as it stands, signed, and the signed note."""
-    from sealbook.cli.publishing.memory import Memory
-    from sealbook.cli.publishing.signing import LogSigner, check_keys, sign_head
-    from sealbook.journal.keys.public_halves import Purpose
-
     ring = keyring_options.opened(keys)
     check_keys(ring, log)
     protected = any(ring.is_protected(key) for key in ring.signing(Purpose.LOG, log.origin))
@@ -131,9 +127,6 @@ def proof(setup: Setup, run: str, size: int | None, checkpoint: Path | None, tar
     With --store-log, which goes with -o tlog-proof, it leads further: from the tenant's log through its newest head to
     the latest checkpoint that the store log published.
     """
-    from sealbook.cli.records import lines, objects
-    from sealbook.cli.screen.safe import safe
-
     if form == "tlog-proof":
         if size is not None:
             raise click.UsageError("-o tlog-proof proves at the size of a signed checkpoint, not at --size")
@@ -170,8 +163,6 @@ def proof(setup: Setup, run: str, size: int | None, checkpoint: Path | None, tar
 @pass_setup
 def consistency(setup: Setup, old: int, size: int | None, form: str) -> None:
     """Prove that the log of OLD leaves is the beginning of the log as it stands: RFC 9162 section 2.1.4."""
-    from sealbook.cli.records import lines, objects
-
     with setup.reading_log() as log, setup.output() as output:
         found = log.consistency_proof(old) if size is None else _consistency(log, old, size)
         if form == "json":
@@ -189,9 +180,6 @@ def consistency(setup: Setup, old: int, size: int | None, form: str) -> None:
 
 def _consistency(log: Log, old: int, size: int) -> ConsistencyProof:
     """The proof between two sizes that the log has reached. Stored nodes never change, so they need no one snapshot."""
-    from sealbook.journal import ConsistencyProof, InvalidInput
-    from sealbook.merkle import tree
-
     whole = log.checkpoint().size
     if not 0 <= old <= size <= whole:
         raise InvalidInput("size", size, f"must be from the old size, {old}, to the log's, {whole}")
@@ -201,8 +189,6 @@ def _consistency(log: Log, old: int, size: int) -> ConsistencyProof:
 
 
 def _proof(tenant: Tenant, run: str, size: int | None) -> InclusionProof:
-    from sealbook.journal import NotFound
-
     found = tenant.inclusion_proof(run, size)
     if found is None:
         raise NotFound("leaf of run" if size is None else f"leaf below size {size} of run", run)
@@ -222,10 +208,6 @@ def _inner_lines(found: InclusionProof) -> list[tuple[str, str]]:
 
 def _write_proof_file(setup: Setup, run: str, checkpoint: Path | None, target: Path | None) -> None:
     """Write the `.tlog-proof` of the run's highest leaf in the log of the signed checkpoint."""
-    from sealbook.cli.ground import file_output
-    from sealbook.cli.serving.tiles import checkpoint_of
-    from sealbook.merkle.proof_file import ProofFile
-
     with setup.reading() as tenant:
         note = tiles.published_note(tenant, checkpoint)
         found = _proof(tenant, run, checkpoint_of(note).size)
@@ -236,11 +218,6 @@ def _write_proof_file(setup: Setup, run: str, checkpoint: Path | None, target: P
 
 def _write_store_proof_file(setup: Setup, run: str, checkpoint: Path | None, target: Path | None) -> None:
     """The same up to the store log's signed checkpoint, through the tenant's newest head below its size."""
-    from sealbook.cli.ground import file_output
-    from sealbook.cli.serving.tiles import checkpoint_of
-    from sealbook.journal import NotFound
-    from sealbook.merkle.proof_file import ProofFile
-
     with setup.journal(readonly=True) as journal:
         log = journal.store_log
         note = tiles.published_note(log, checkpoint)

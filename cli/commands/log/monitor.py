@@ -13,6 +13,17 @@ from sealbook.cli.ground import exit_codes
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
 from sealbook.cli.ground.urls import is_base
+from sealbook.cli.monitoring import state as monitor_state
+from sealbook.cli.offline import proofs
+from sealbook.cli.publishing import policy_file
+from sealbook.cli.records import objects, record_lines
+from sealbook.cli.screen.safe import safe
+from sealbook.cli.screen.words import counted
+from sealbook.journal import InvalidInput, NotFound
+from sealbook.merkle.entry import LeafEntry, LeafType
+from sealbook.merkle.errors import Malformed, VerificationError
+from sealbook.merkle.keys import VerifierKey
+from sealbook.merkle.policy import Policy, PolicyLog
 
 if TYPE_CHECKING:
     from sealbook.cli.monitoring.monitor import Visit
@@ -83,8 +94,6 @@ def command(
     exit code is 1; a tenant's log that was forked is named, and the exit code is 3.
     """
     from sealbook.cli.monitoring import monitor
-    from sealbook.cli.monitoring import state as monitor_state
-    from sealbook.journal import NotFound
 
     if (run is None) != (records is None) or (run is not None and run_tag is not None):
         raise click.UsageError("--run goes with --records, and without --run-tag")
@@ -122,11 +131,6 @@ def _source(where: str) -> Iterator[Folder]:
 
 def trusted_policy(path: Path | None, vkeys: tuple[str, ...]) -> Policy:
     """Whom the caller trusts: the policy in a file, or the keys of logs that nobody cosigns."""
-    from sealbook.cli.publishing import policy_file
-    from sealbook.merkle.errors import Malformed
-    from sealbook.merkle.keys import VerifierKey
-    from sealbook.merkle.policy import Policy, PolicyLog
-
     if (path is None) == (not vkeys):
         raise click.UsageError("say whom to trust: --policy FILE, or --vkey KEY")
     try:
@@ -148,10 +152,6 @@ def _tag(text: str) -> bytes:
 
 
 def _chain(run: str, records: Path) -> Chain:
-    from sealbook.cli.offline import proofs
-    from sealbook.cli.records import record_lines
-    from sealbook.merkle.errors import VerificationError
-
     with records.open("rb") as stream:
         chain = proofs.chain_of(record_lines.read(stream))
     if chain.run != run:
@@ -160,8 +160,6 @@ def _chain(run: str, records: Path) -> Chain:
 
 
 def _newest(state: State, found: Visit, tag: bytes, size: int | None) -> Newest | None:
-    from sealbook.journal import InvalidInput
-
     size = found.checkpoint.size if size is None else size
     if not 0 <= size <= found.checkpoint.size:
         raise InvalidInput("size", size, f"must be from 0 to the log's size, {found.checkpoint.size}")
@@ -170,9 +168,6 @@ def _newest(state: State, found: Visit, tag: bytes, size: int | None) -> Newest 
 
 def _check_records(chain: Chain, newest: Newest) -> None:
     """The records must reach as far as the newest leaf, and be those that it attests."""
-    from sealbook.merkle.entry import LeafEntry, LeafType
-    from sealbook.merkle.errors import VerificationError
-
     leaf, count = newest.leaf, len(chain.heads)
     assert isinstance(leaf, LeafEntry)
     kind = leaf.type.name.lower()
@@ -187,9 +182,6 @@ def _check_records(chain: Chain, newest: Newest) -> None:
 
 def _print(setup: Setup, found: Visit, newest: Newest | None, chain: Chain | None, form: str) -> None:
     from sealbook.cli.monitoring.monitor import MISSING_MAX
-    from sealbook.cli.records import objects
-    from sealbook.cli.screen.safe import safe
-    from sealbook.cli.screen.words import counted
 
     checkpoint = found.checkpoint
     with setup.output() as output:
@@ -224,8 +216,6 @@ def _print(setup: Setup, found: Visit, newest: Newest | None, chain: Chain | Non
 
 
 def _leaf_object(newest: Newest) -> dict[str, Any]:
-    from sealbook.merkle.entry import LeafEntry
-
     leaf = newest.leaf
     if isinstance(leaf, LeafEntry):
         about = {"leaf_kind": leaf.type.name.lower(), "tag": leaf.run_tag.hex(), "seq": leaf.seq}
@@ -235,8 +225,6 @@ def _leaf_object(newest: Newest) -> dict[str, Any]:
 
 
 def _leaf_line(newest: Newest) -> str:
-    from sealbook.merkle.entry import LeafEntry
-
     leaf = newest.leaf
     where = f"at log position {newest.position}, as of size {newest.size}"
     if isinstance(leaf, LeafEntry):

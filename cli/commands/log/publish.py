@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sealbook.cli.ground import keyring_options
+from sealbook.cli.ground import exit_codes, keyring_options
 from sealbook.cli.ground.durations import duration
 from sealbook.cli.ground.keyring_options import keys_option, passphrase_option
 from sealbook.cli.ground.options import Verb, store_log_option
 from sealbook.cli.ground.setup import Setup, complain, pass_setup
+from sealbook.cli.publishing import policy_file
+from sealbook.cli.publishing.policy_file import default_path
+from sealbook.cli.screen import safe
+from sealbook.journal import NotFound, Tenant
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.keys.ring import State
+from sealbook.journal.schema.origins import tenant_origin
 
 if TYPE_CHECKING:
     from sealbook.cli.publishing.memory import Memory
@@ -96,7 +103,6 @@ def command(
         raise click.UsageError("--once and --every TIME exclude each other")
     if alone and policy is not None:
         raise click.UsageError("--policy and --no-policy exclude each other")
-    from sealbook.cli.publishing.policy_file import default_path
 
     ring = keyring_options.opened(keys)
     file = None if alone else (policy or default_path(ring.folder))
@@ -117,16 +123,12 @@ class Policies:
 
     def ask(self) -> bool:
         """Whether anybody is to be asked, as the file is now."""
-        from sealbook.cli.publishing import policy_file
-
         found = None if self.file is None else policy_file.read(self.file)
         return found is not None and bool(policy_file.addresses(found))
 
     def rules(self, memory: Memory) -> Rules:
         """The rules for the log of this memory, from the file as it is now."""
-        from sealbook.cli.publishing import policy_file
         from sealbook.cli.publishing.publisher import NOBODY, Rules
-        from sealbook.journal import NotFound
 
         found = None if self.file is None else policy_file.read(self.file)
         # A policy that was moved away must not turn into "nobody need cosign".
@@ -150,7 +152,6 @@ def publish(
     """Publish the logs that the setup names; the exit code. `asks` says that witnesses will be asked."""
     import trio
 
-    from sealbook.cli.ground import exit_codes
     from sealbook.cli.publishing import daemon, transport
 
     if asks:
@@ -201,8 +202,6 @@ def remark_none(setup: Setup, logs: Sequence[Log]) -> None:
 
 def remark_signed_name(setup: Setup, log: Log) -> None:
     """Say that the log was signed under another name than the one that it would have now."""
-    from sealbook.journal import Tenant
-
     signed = log.signed_checkpoint()
     if signed is not None and signed.checkpoint.origin != log.origin:
         option = "--origin" if isinstance(log, Tenant) else "--store-origin"
@@ -213,11 +212,6 @@ def remark_signed_name(setup: Setup, log: Log) -> None:
 def remark_other_names(setup: Setup, ring: Keyring, logs: Iterable[Log]) -> None:
     """Say of each log that is about to be signed for the first time, which fixes its name, under which other names the
     ring has keys for the same tenant: the name may not be the one that was meant."""
-    from sealbook.journal import Tenant
-    from sealbook.journal.keys.public_halves import Purpose
-    from sealbook.journal.keys.ring import State
-    from sealbook.journal.schema.origins import tenant_origin
-
     first = {log.name: log.origin for log in logs if isinstance(log, Tenant) and log.signed_checkpoint() is None}
     # A log that goes on under another name was given it on purpose.
     first = {tenant: origin for tenant, origin in first.items() if origin == tenant_origin(setup.origin, tenant)}
@@ -231,9 +225,6 @@ def remark_other_names(setup: Setup, ring: Keyring, logs: Iterable[Log]) -> None
 
 
 def _passphrase(ring: Keyring, logs: Iterable[Log], file: str | None) -> bytes | None:
-    from sealbook.journal.keys.public_halves import Purpose
-    from sealbook.journal.keys.ring import State
-
     keys = [key for log in logs for key in ring.named(log.origin)]
     needed = any(key.purpose is Purpose.LOG and key.state is State.ACTIVE and ring.is_protected(key) for key in keys)
     return keyring_options.passphrase(file, what="the logs' keys", needed=needed)
@@ -252,7 +243,6 @@ class Teller:
 
     def told(self, origin: str, ended: Turn | Exception) -> None:
         """Say it."""
-        from sealbook.cli.ground import exit_codes
         from sealbook.cli.publishing.publisher import State
 
         if isinstance(ended, Exception):
@@ -273,8 +263,6 @@ class Teller:
             complain(line)
 
     def _print(self, line: str, bad: bool) -> None:
-        from sealbook.cli.screen import safe
-
         if bad:
             complain(line)
             return

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from sealbook.cli.ground.options import Verb, store_log_option
 from sealbook.cli.ground.setup import Setup, pass_setup
-
-if TYPE_CHECKING:
-    from sealbook.cli.serving.tiles import Folder
+from sealbook.cli.serving import listening, tile_server
+from sealbook.cli.serving.store_tiles import StoreLogOfTiles
+from sealbook.cli.serving.tiles import Folder, FolderOfTiles, StoreOfTiles
+from sealbook.journal import EngineFailed
 
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:]+)):([0-9]{1,5})", re.ASCII)
 
@@ -49,9 +49,6 @@ def command(setup: Setup, listen: tuple[str, int], folder: Path | None) -> None:
     Only signed checkpoints are served, and only what they cover. Put a web server that speaks TLS before it. It runs
     until it is interrupted. Needs the extra `serve`.
     """
-    from sealbook.cli.serving.store_tiles import StoreLogOfTiles
-    from sealbook.cli.serving.tiles import FolderOfTiles, StoreOfTiles
-
     if folder is not None:
         _serve(setup, listen, FolderOfTiles(folder), str(folder))
         return
@@ -63,9 +60,6 @@ def command(setup: Setup, listen: tuple[str, int], folder: Path | None) -> None:
 
 
 def _serve(setup: Setup, listen: tuple[str, int], folder: Folder, what: str) -> None:
-    from sealbook.cli.serving import listening, tile_server
-    from sealbook.journal import EngineFailed
-
     try:
         app = tile_server.application(folder)
         import hypercorn  # noqa: F401  # before anything listens

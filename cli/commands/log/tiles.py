@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from sealbook.cli.ground.options import Verb, checkpoint_option, format_option, store_log_option
 from sealbook.cli.ground.setup import Setup, pass_setup
-
-if TYPE_CHECKING:
-    from sealbook.journal import Log
+from sealbook.cli.records import objects
+from sealbook.cli.screen.safe import safe
+from sealbook.cli.screen.words import counted
+from sealbook.cli.serving.store_tiles import TenantTiles
+from sealbook.cli.serving.tiles import check_ours, checkpoint_of, write_tiles
+from sealbook.journal import Log, NotFound
 
 
 @click.command(
@@ -45,12 +47,6 @@ def command(setup: Setup, folder: Path, checkpoint: Path | None, form: str) -> N
     With --store-log the hash tiles of the tenants' logs stand beside the store log's tiles, in `tenant/TAG/`, as far as
     its heads cover them: whoever monitors the store log needs them. No entry and no name of a tenant is among them.
     """
-    from sealbook.cli.records import objects
-    from sealbook.cli.screen.safe import safe
-    from sealbook.cli.screen.words import counted
-    from sealbook.cli.serving.store_tiles import TenantTiles
-    from sealbook.cli.serving.tiles import write_tiles
-
     with setup.journal(readonly=True) as journal, setup.output() as output:
         log = setup.log(journal)
         note = published_note(log, checkpoint)
@@ -88,9 +84,6 @@ def _published_after(log: Log, size: int) -> Iterator[int]:
 def published_note(log: Log, file: Path | None) -> bytes:
     """The signed checkpoint in this file, or else the latest that the log published. It is one of this log:
     `VerificationError` when not."""
-    from sealbook.cli.serving.tiles import check_ours, checkpoint_of
-    from sealbook.journal import NotFound
-
     note = log.published_checkpoint() if file is None else file.read_bytes()
     if note is None:
         raise NotFound("published checkpoint of log", log.origin)

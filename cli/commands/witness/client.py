@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -22,13 +22,18 @@ from sealbook.cli.ground import exit_codes, keyring_options
 from sealbook.cli.ground.keyring_options import keys_option, passphrase_option
 from sealbook.cli.ground.options import Verb, format_option, store_log_option
 from sealbook.cli.ground.setup import Setup, pass_setup
-
-if TYPE_CHECKING:
-    from sealbook.cli.publishing.memory import Known, Memory
-    from sealbook.cli.screen.output import Output
-    from sealbook.journal import Log
-    from sealbook.merkle.keys import VerifierKey
-    from sealbook.merkle.policy import Policy
+from sealbook.cli.publishing import policy_file
+from sealbook.cli.publishing.memory import Known, Memory
+from sealbook.cli.records import lines, objects
+from sealbook.cli.screen.output import Output
+from sealbook.cli.screen.safe import line, safe
+from sealbook.journal import Log, NotFound, Tenant
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.journal.records import instants
+from sealbook.merkle.checkpoint import Checkpoint
+from sealbook.merkle.keys import VerifierKey
+from sealbook.merkle.note import Note
+from sealbook.merkle.policy import Policy
 
 
 @click.command(
@@ -62,8 +67,6 @@ def add(
     It joins the group that the quorum names; in a new policy that is the group `witnesses`, all of which must cosign.
     The policy is a file for people too: groups within groups are made with an editor, and comments stay.
     """
-    from sealbook.cli.publishing import policy_file
-
     if optional and threshold is not None:
         raise click.UsageError("--optional and --quorum exclude each other")
     path = policy or policy_file.default_path(keyring_options.opened(keys).folder)
@@ -84,10 +87,6 @@ def add(
 def list_(setup: Setup, keys: str | None, policy: Path | None, form: str) -> None:
     """List the witnesses of the policy. As tlog-policy it is what a verifier of the tenant's log follows, with its
     keys: hand it out."""
-    from sealbook.cli.publishing import policy_file
-    from sealbook.cli.records import lines, objects
-    from sealbook.cli.screen.safe import safe
-
     ring = keyring_options.opened(keys)
     found = policy_file.required(policy or policy_file.default_path(ring.folder), named=policy is not None)
     with setup.output() as output:
@@ -115,8 +114,6 @@ def list_(setup: Setup, keys: str | None, policy: Path | None, form: str) -> Non
 @pass_setup
 def submit(setup: Setup, keys: str | None, policy: Path | None, fail_open: bool, passphrase_file: str | None) -> int:
     """Ask every witness now: one turn of `log publish`, in which no witness is left out."""
-    from sealbook.cli.publishing import policy_file
-
     ring = keyring_options.opened(keys)
     path = policy or policy_file.default_path(ring.folder)
     policy_file.required(path, named=policy is not None)
@@ -135,10 +132,6 @@ def status(setup: Setup, keys: str | None, policy: Path | None, form: str) -> in
 
     The exit code is 3 when a witness contradicts a log and its publishing is therefore stopped.
     """
-    from sealbook.cli.publishing import policy_file
-    from sealbook.cli.publishing.memory import Memory
-    from sealbook.cli.records import objects
-
     ring = keyring_options.opened(keys)
     default = policy_file.default_path(ring.folder)
     found = policy_file.required(policy, named=True) if policy else policy_file.read(default)
@@ -168,9 +161,6 @@ def resolve(setup: Setup, keys: str | None) -> None:
 
     The witnesses that were charged are then asked as for the first time, so what has not been settled stops it again.
     """
-    from sealbook.cli.publishing.memory import Memory
-    from sealbook.journal import NotFound
-
     memory = Memory(keyring_options.opened(keys).folder, setup.log_origin())
     if memory.stopped() is None:
         raise NotFound("stop of publishing for", memory.origin)
@@ -186,8 +176,6 @@ def resolve(setup: Setup, keys: str | None) -> None:
 
 
 def _log_keys(setup: Setup, ring: Any) -> list[VerifierKey]:
-    from sealbook.journal.keys.public_halves import Purpose
-
     return [key.verifier for key in ring.signing(Purpose.LOG, setup.log_origin())]
 
 
@@ -212,10 +200,6 @@ def _quorum_text(policy: Policy) -> str:
 def _standing(log: Log, memory: Memory, policy: Policy | None) -> dict[str, Any]:
     """A log and its witnesses as JSON."""
     from sealbook.cli.publishing.publisher import NOBODY, verified
-    from sealbook.journal import Tenant
-    from sealbook.journal.records import instants
-    from sealbook.merkle.checkpoint import Checkpoint
-    from sealbook.merkle.note import Note
 
     policy = policy or NOBODY
     signed, note, stop = log.signed_checkpoint(), log.published_checkpoint(), memory.stopped()
@@ -239,9 +223,6 @@ def _standing(log: Log, memory: Memory, policy: Policy | None) -> dict[str, Any]
 
 
 def _witnesses(policy: Policy, known: Mapping[str, Known], held: set[VerifierKey]) -> list[dict[str, Any]]:
-    from sealbook.cli.publishing.memory import Known
-    from sealbook.journal.records import instants
-
     def instant(seconds: int | None) -> str | None:
         return None if seconds is None else instants.of_millis(seconds * 1000)
 
@@ -265,9 +246,6 @@ def _witnesses(policy: Policy, known: Mapping[str, Known], held: set[VerifierKey
 
 
 def _print_standing(output: Output, item: dict[str, Any]) -> None:
-    from sealbook.cli.records import lines
-    from sealbook.cli.screen.safe import line, safe
-
     of = [] if item["tenant"] is None else [("tenant", safe(item["tenant"]))]
     pairs = [*of, ("origin", safe(item["origin"]))]
     if item["stopped"] is not None:

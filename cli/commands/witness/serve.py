@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +13,14 @@ from sealbook.cli.ground import keyring_options
 from sealbook.cli.ground.keyring_options import keys_option, passphrase_option
 from sealbook.cli.ground.options import Verb
 from sealbook.cli.ground.setup import Setup, pass_setup
-
-if TYPE_CHECKING:
-    from sealbook.merkle.checkpoint import Checkpoint
+from sealbook.cli.serving import listening
+from sealbook.cli.witnessing.binding import open_state, served_alone
+from sealbook.cli.witnessing.cosigner import Cosigner
+from sealbook.cli.witnessing.loglist import LogFile, LogListRefused, parse_initial
+from sealbook.journal import EngineFailed
+from sealbook.journal.keys.public_halves import Purpose
+from sealbook.merkle.checkpoint import Checkpoint
+from sealbook.merkle.errors import Malformed
 
 
 @click.command(
@@ -74,12 +78,6 @@ def serve(
             f"{error.name} is not installed: `pip install '.[serve]'` in a checkout brings it"
         ) from error
     from sealbook.cli.publishing import daemon
-    from sealbook.cli.serving import listening
-    from sealbook.cli.witnessing.binding import open_state, served_alone
-    from sealbook.cli.witnessing.cosigner import Cosigner
-    from sealbook.cli.witnessing.loglist import LogFile, LogListRefused
-    from sealbook.journal import EngineFailed
-    from sealbook.journal.keys.public_halves import Purpose
 
     host, port = listen
     ring = keyring_options.opened(keys)
@@ -119,9 +117,6 @@ def serve(
 
 
 def _initial(file: Path) -> Checkpoint:
-    from sealbook.cli.witnessing.loglist import LogListRefused, parse_initial
-    from sealbook.merkle.errors import Malformed
-
     try:
         return parse_initial(file.read_bytes())
     except Malformed as error:  # the operator's own words, not what is to be verified

@@ -6,6 +6,11 @@ import click
 
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.screen.safe import safe
+from sealbook.cli.witnessing.binding import read_state
+from sealbook.journal import NotFound
+from sealbook.journal.records import instants
+from sealbook.merkle.witness import origin_key
 
 state_option = click.option(
     "--state", required=True, metavar="DIR", help="The folder of what the witness remembers; a server may run on it."
@@ -31,10 +36,6 @@ def evidence(setup: Setup, state: str, origin: str | None, form: str) -> None:
     Two roots of one size convict the log, and the first such requests are kept. A proof that does not hold may be
     anybody's, and the newest are kept. The JSON has the request and the note that the witness held, in base64.
     """
-    from sealbook.cli.screen.safe import safe
-    from sealbook.cli.witnessing.binding import read_state
-    from sealbook.journal.records import instants
-
     with read_state(state) as opened, setup.output(paged=True) as output:
         for item in opened.evidence(origin):
             if form == "json":
@@ -53,10 +54,6 @@ def disable(setup: Setup, origin: str, state: str, unseen: bool) -> None:
 
     An origin of which nothing was cosigned may be mistyped, and is refused without --unseen.
     """
-    from sealbook.cli.witnessing.binding import read_state
-    from sealbook.journal import NotFound
-    from sealbook.merkle.witness import origin_key
-
     with read_state(state, readonly=False) as opened:
         if not unseen and opened.note(origin_key(origin)) is None:
             raise NotFound("cosigned checkpoint of", origin)
@@ -69,7 +66,5 @@ def disable(setup: Setup, origin: str, state: str, unseen: bool) -> None:
 @pass_setup
 def enable(setup: Setup, origin: str, state: str) -> None:
     """Cosign again for a log that was disabled; it goes on from where it was."""
-    from sealbook.cli.witnessing.binding import read_state
-
     with read_state(state, readonly=False) as opened:
         opened.enable(origin)
