@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from project import PARTS, ROOT, module_name, names_used, pyproject, sources, tree_of
 
-HEAVY = {"trio", "structlog", "click", "rich", "httpx2", "starlette", "hypercorn", "prometheus_client", "pytest"}
+HEAVY = {"trio", "structlog", "click", "httpx2", "starlette", "hypercorn", "prometheus_client", "pytest"}
 
 ONLY_CLI = (
     "os.environ",

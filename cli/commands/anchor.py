@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import click
 
 from sealbook.cli.commands.seal import print_leaf
-from sealbook.cli.ground.durations import duration
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.ground.times import duration
 from sealbook.cli.records import objects
 from sealbook.cli.screen.safe import safe
 from sealbook.cli.screen.words import counted

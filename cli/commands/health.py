@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from sealbook.cli.ground import exit_codes, isolation
-from sealbook.cli.ground.durations import duration
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
+from sealbook.cli.ground.times import duration
 from sealbook.cli.records import objects
 from sealbook.cli.screen.safe import line, safe
 from sealbook.cli.stories.health import Health, Limits, as_lines, as_object, probe, unreadable

@@ -25,6 +25,8 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import click
+
 from sealbook.journal.records import instants
 
 SECOND = 1_000_000  # in microseconds, as everything here is counted
@@ -45,6 +47,7 @@ DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 _SPAN_PART = re.compile(r"\s*(\d{1,18})(?:\.(\d{1,9}))?(?!\d)\s*([A-Za-zµμ]*)\s*", re.ASCII)
+_DURATION = re.compile(r"[1-9][0-9]{0,8}[smhd]?", re.ASCII)
 _SINCE_1970 = re.compile(r"(-?)(\d{1,18})(?:\.(\d{1,9}))?", re.ASCII)
 _AS_PRINTED = re.compile(r"-?\d{9,18}\.\d{1,9}", re.ASCII)  # `short-unix` prints seconds so
 _DATE = re.compile(r"(\d{4}|\d\d)-(\d{1,2})-(\d{1,2})", re.ASCII)
@@ -106,6 +109,15 @@ def span(text: str) -> int:
         total += _scaled(match[1], match[2], UNITS[match[3]])
         at = match.end()
     return total
+
+
+def duration(text: str | int) -> int:
+    """What an option takes for a length of time, in seconds: a whole number of s, m, h or d; alone it is of seconds."""
+    if isinstance(text, int):
+        return text
+    if _DURATION.fullmatch(text) is None:
+        raise click.BadParameter(f"{text!r} is no duration such as 30s, 10m, 6h or 1d")
+    return span(text) // SECOND
 
 
 def local_zone() -> tzinfo:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import click
+
 from sealbook.cli.screen.output import is_terminal
 
 Report = Callable[[int, int], None]
@@ -25,17 +27,16 @@ def shown(what: str, *, quiet: bool = False, form: str = "auto") -> Iterator[Rep
     if form == "none" or quiet or not is_terminal(sys.stderr):
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    bar = click.progressbar(length=1, label=what, show_pos=True, file=sys.stderr)
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None)
+    def report(done: int, total: int) -> None:
+        bar.length = total
+        bar.update(done - bar.pos)
 
-        def report(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
-
+    with bar:
         yield report
+    sys.stderr.write("\x1b[A\r\x1b[K")  # a bar that is over leaves no line behind
+    sys.stderr.flush()
 
 
 class JsonLines:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sealbook.cli.ground import exit_codes, keyring_options
-from sealbook.cli.ground.durations import duration
 from sealbook.cli.ground.keyring_options import keys_option, passphrase_option
 from sealbook.cli.ground.options import Verb, store_log_option
 from sealbook.cli.ground.setup import Setup, complain, pass_setup
+from sealbook.cli.ground.times import duration
 from sealbook.cli.publishing import policy_file
 from sealbook.cli.publishing.policy_file import default_path
 from sealbook.cli.screen import safe
