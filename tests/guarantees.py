@@ -258,7 +258,7 @@ GUARANTEES: list[Guarantee] = [
         line='places = self._environment.env.info()["max_readers"]',
         mutation="places = READERS_MAX",
         test="tests/journal/engine/test_lmdb.py"
-        "::test_who_opened_the_store_first_does_not_limit_how_many_read_and_the_refusal_says_how_many_may",
+        "::test_the_first_opener_does_not_limit_readers_and_the_refusal_says_how_many_may",
     ),
     # --- a storm of kills, takeovers and cancellations ----------------------------------------------------------------
     Guarantee(
@@ -1625,7 +1625,7 @@ GUARANTEES: list[Guarantee] = [
         mutation="sizes: list[int] = []",
         test=(
             "tests/cli/publishing/test_publisher.py::"
-            "test_after_a_signing_that_was_cut_off_the_next_key_signs_nothing_new_before_the_witnesses_have_answered"
+            "test_after_an_interrupted_signing_the_next_key_waits_for_the_witnesses"
         ),
     ),
     Guarantee(
@@ -1761,8 +1761,7 @@ GUARANTEES: list[Guarantee] = [
         line="if key.tenant is not None:",
         mutation="if False:",
         test=(
-            "tests/cli/test_store_log.py::"
-            "test_a_store_log_without_a_key_says_how_one_is_made_and_a_tenants_key_does_not_sign_it"
+            "tests/cli/test_store_log.py::test_a_store_log_without_a_key_says_how_to_make_one_and_takes_no_tenants_key"
         ),
     ),
     Guarantee(
@@ -1771,8 +1770,7 @@ GUARANTEES: list[Guarantee] = [
         line="checkpoints.check_origin(overlay, STORE_LOG, origin)",
         mutation="pass",
         test=(
-            "tests/cli/test_store_log.py::"
-            "test_a_store_log_that_was_signed_is_gathered_under_no_other_name_and_its_readers_are_told"
+            "tests/cli/test_store_log.py::test_a_signed_store_log_is_gathered_under_no_other_name_and_readers_are_told"
         ),
     ),
     Guarantee(
@@ -1876,7 +1874,7 @@ GUARANTEES: list[Guarantee] = [
         mutation="if False:\n                raise",
         test=(
             "tests/cli/witnessing/test_binding.py::"
-            "test_of_two_states_that_one_key_begins_with_before_it_has_signed_one_cosigns_and_the_other_never"
+            "test_of_two_states_begun_with_one_key_one_cosigns_and_the_other_never"
         ),
     ),
     Guarantee(
@@ -1913,7 +1911,7 @@ GUARANTEES: list[Guarantee] = [
         file="journal/checking/chains.py",
         line="if prev is not None and row.prev != prev:",
         mutation="if False:",
-        test="tests/journal/checking/test_whole.py::test_a_record_that_does_not_follow_the_one_before_it_is_damage_whatever_its_version",
+        test="tests/journal/checking/test_whole.py::test_a_record_that_does_not_follow_its_neighbour_is_damage_in_every_version",
     ),
     Guarantee(
         promise="A record in another than its one encoding is found.",
@@ -2282,7 +2280,7 @@ GUARANTEES: list[Guarantee] = [
         mutation="return self.index_version == INDEX_VERSION",
         test=(
             "tests/journal/store/test_reindexing.py::"
-            "test_a_rebuild_that_dies_anywhere_leaves_the_indexes_stale_and_the_next_one_finishes"
+            "test_a_rebuild_that_dies_leaves_the_indexes_stale_and_the_next_one_finishes"
         ),
     ),
     # --- engines and files --------------------------------------------------------------------------------------------
@@ -2704,7 +2702,7 @@ GUARANTEES: list[Guarantee] = [
         file="cli/auditing/evidence.py",
         line="                check_fresh(known, bundles.open_note(data, known), age)\n",
         mutation="                pass\n",
-        test="tests/cli/test_verify.py::test_a_checkpoint_that_the_policy_does_not_accept_is_a_finding_and_constrains_nothing",
+        test="tests/cli/test_verify.py::test_a_checkpoint_the_policy_rejects_is_a_finding_and_constrains_nothing",
     ),
     Guarantee(
         promise="A probe that exceeds a limit is critical.",
@@ -2767,7 +2765,7 @@ GUARANTEES: list[Guarantee] = [
         file="cli/commands/show.py",
         line="if self._newest is None or record.arrival > self._newest.arrival:",
         mutation="if True:",
-        test="tests/cli/test_show_options.py::test_a_cursor_file_goes_on_behind_the_newest_record_also_where_the_oldest_was_printed_last",
+        test="tests/cli/test_show_options.py::test_a_cursor_file_resumes_behind_the_newest_record_in_reverse_order_too",
     ),
     Guarantee(
         promise="A lease that an earlier boot granted is told of.",
@@ -2820,7 +2818,7 @@ GUARANTEES: list[Guarantee] = [
         file="journal/checking/leaves.py",
         line="return None if row.hash == entry.head else",
         mutation="return None if row.hash else",
-        test="tests/journal/checking/test_quick.py::test_a_leaf_that_attests_another_hash_is_found_at_level_log_although_its_tree_fits",
+        test="tests/journal/checking/test_quick.py::test_a_leaf_that_attests_another_hash_is_found_at_level_log_with_a_fitting_tree",
     ),
     Guarantee(
         promise="Verification that finds damage exits with 3.",
@@ -2989,7 +2987,7 @@ GUARANTEES: list[Guarantee] = [
         file="cli/ground/options.py",
         line='second=param.name == "until"',
         mutation="second=False",
-        test="tests/cli/test_show_options.py::test_91_a_time_that_a_clock_skipped_is_refused_and_one_that_it_showed_twice_covers_both",
+        test="tests/cli/test_show_options.py::test_91_a_skipped_time_is_refused_and_a_time_shown_twice_covers_both",
     ),
     Guarantee(
         promise="A clock that trembles hides no record from a span of time.",
@@ -3462,35 +3460,35 @@ GUARANTEES: list[Guarantee] = [
         file="journal/aio/on_trio.py",
         line="if not writer.withdraw(ticket):",
         mutation="if writer.withdraw(ticket) and False:",
-        test="tests/journal/aio/test_cancelling.py::test_an_append_cancelled_in_any_turn_of_the_loop_is_cancelled_and_absent_or_answered_and_present[trio-memory]",
+        test="tests/journal/aio/test_cancelling.py::test_an_append_cancelled_in_any_turn_is_absent_or_answered_and_present[trio-memory]",
     ),
     Guarantee(
         promise="An asyncio task that is cancelled while its request waits for a transaction learns what became of it.",
         file="journal/aio/on_asyncio.py",
         line="if withdraw():",
         mutation="if withdraw() or True:",
-        test="tests/journal/aio/test_cancelling.py::test_an_append_cancelled_in_any_turn_of_the_loop_is_cancelled_and_absent_or_answered_and_present[asyncio-memory]",
+        test="tests/journal/aio/test_cancelling.py::test_an_append_cancelled_in_any_turn_is_absent_or_answered_and_present[asyncio-memory]",
     ),
     Guarantee(
         promise="An asyncio task whose cancellation came too late for an append is cancelled where it waits next.",
         file="journal/aio/on_asyncio.py",
         line="self._loop.call_soon(_cancel_again, task, cancellations)",
         mutation="pass",
-        test="tests/journal/aio/test_cancelling.py::test_an_asyncio_timeout_that_comes_too_late_for_an_append_ends_what_is_awaited_next",
+        test="tests/journal/aio/test_cancelling.py::test_an_asyncio_timeout_too_late_for_an_append_ends_what_is_awaited_next",
     ),
     Guarantee(
         promise="A timeout whose block has ended cancels nothing after it.",
         file="journal/aio/on_asyncio.py",
         line="if not task.done() and task.cancelling() > cancellations:",
         mutation="if not task.done():",
-        test="tests/journal/aio/test_cancelling.py::test_an_asyncio_timeout_that_comes_too_late_lets_the_answer_out_and_nothing_is_cancelled_afterwards",
+        test="tests/journal/aio/test_cancelling.py::test_an_asyncio_timeout_that_comes_too_late_cancels_nothing_afterwards",
     ),
     Guarantee(
         promise="A cancellation that is delivered late is counted once, so that a timeout knows it as its own.",
         file="journal/aio/on_asyncio.py",
         line="        task.uncancel()\n        task.cancel()",
         mutation="        task.cancel()",
-        test="tests/journal/aio/test_cancelling.py::test_an_asyncio_timeout_that_comes_too_late_for_an_append_ends_what_is_awaited_next",
+        test="tests/journal/aio/test_cancelling.py::test_an_asyncio_timeout_too_late_for_an_append_ends_what_is_awaited_next",
     ),
     Guarantee(
         promise="An asyncio task that is cancelled already hands nothing over.",
@@ -3532,21 +3530,21 @@ GUARANTEES: list[Guarantee] = [
         file="journal/aio/on_trio.py",
         line="while self._free < PLACES_MAX:",
         mutation="while False:",
-        test="tests/journal/aio/test_hosts.py::test_closing_waits_for_what_is_under_way_also_when_it_is_cancelled_and_lets_nobody_in[trio-memory]",
+        test="tests/journal/aio/test_hosts.py::test_closing_waits_for_verbs_under_way_also_when_cancelled_and_admits_no_more[trio-memory]",
     ),
     Guarantee(
         promise="Closing a trio face is not cut short by a cancellation.",
         file="journal/aio/on_trio.py",
         line="with trio.CancelScope(shield=True):\n            while",
         mutation="with trio.CancelScope():\n            while",
-        test="tests/journal/aio/test_hosts.py::test_closing_waits_for_what_is_under_way_also_when_it_is_cancelled_and_lets_nobody_in[trio-memory]",
+        test="tests/journal/aio/test_hosts.py::test_closing_waits_for_verbs_under_way_also_when_cancelled_and_admits_no_more[trio-memory]",
     ),
     Guarantee(
         promise="Closing an asyncio face waits for what is under way.",
         file="journal/aio/on_asyncio.py",
         line="while self._under_way:",
         mutation="while False:",
-        test="tests/journal/aio/test_hosts.py::test_closing_waits_for_what_is_under_way_also_when_it_is_cancelled_and_lets_nobody_in[asyncio-memory]",
+        test="tests/journal/aio/test_hosts.py::test_closing_waits_for_verbs_under_way_also_when_cancelled_and_admits_no_more[asyncio-memory]",
     ),
     Guarantee(
         promise="Closing a face lets nobody in any more.",
@@ -3659,7 +3657,7 @@ GUARANTEES: list[Guarantee] = [
         file="journal/schema/origins.py",
         line="if origin.startswith(theirs) or theirs.startswith(origin):",
         mutation="if origin == theirs:",
-        test="tests/journal/deciding/log/test_heads.py::test_a_name_that_a_tenants_log_has_or_begins_with_or_that_begins_with_it_is_refused",
+        test="tests/journal/deciding/log/test_heads.py::test_a_name_that_a_tenants_log_has_or_that_extends_or_begins_it_is_refused",
     ),
     Guarantee(
         promise="A store log is not opened under a name that a log went on under.",
@@ -3926,7 +3924,7 @@ GUARANTEES: list[Guarantee] = [
         file="journal/running/effects.py",
         line="if error is not self.hold.lost:",
         mutation="if True:",
-        test="tests/journal/running/test_effects.py::test_a_function_that_is_stopped_because_the_lease_is_lost_leaves_its_effect_in_doubt[threads]",
+        test="tests/journal/running/test_effects.py::test_a_function_stopped_by_a_lost_lease_leaves_its_effect_in_doubt[threads]",
     ),
     Guarantee(
         promise="Why an effect is in doubt is recorded once.",
@@ -3956,7 +3954,7 @@ GUARANTEES: list[Guarantee] = [
         mutation="if True:",
         test=(
             "tests/journal/running/test_concluding.py::"
-            "test_an_outcome_that_seals_is_refused_while_an_effect_is_in_doubt_however_often_it_is_tried[threads-None]"
+            "test_an_outcome_that_seals_is_refused_as_often_as_tried_while_in_doubt[threads-None]"
         ),
     ),
     Guarantee(
@@ -3966,7 +3964,7 @@ GUARANTEES: list[Guarantee] = [
         mutation="if seal is not False:\n                yield from self._must_be_settled(outcome)",
         test=(
             "tests/journal/running/test_concluding.py::"
-            "test_an_outcome_that_seals_is_refused_while_an_effect_is_in_doubt_however_often_it_is_tried[threads-False]"
+            "test_an_outcome_that_seals_is_refused_as_often_as_tried_while_in_doubt[threads-False]"
         ),
     ),
     Guarantee(
@@ -3976,7 +3974,7 @@ GUARANTEES: list[Guarantee] = [
         mutation="if not isinstance(outcome, str):",
         test=(
             "tests/journal/running/test_concluding.py::"
-            "test_an_outcome_that_leaves_the_run_open_is_taken_and_the_effect_is_settled_afterwards[threads-failed]"
+            "test_an_outcome_that_leaves_the_run_open_is_taken_and_the_effect_settled_later[threads-failed]"
         ),
     ),
     Guarantee(
@@ -4000,7 +3998,7 @@ GUARANTEES: list[Guarantee] = [
         mutation="self.hold.sealing = False",
         test=(
             "tests/journal/running/test_sealed.py::"
-            "test_a_refused_conclusion_is_no_reason_to_take_a_lease_for_lost_that_the_seal_has_ended[threads]"
+            "test_a_refused_conclusion_does_not_lose_a_lease_that_the_seal_has_ended[threads]"
         ),
     ),
     Guarantee(
@@ -4015,14 +4013,14 @@ GUARANTEES: list[Guarantee] = [
         file="journal/aio/leased.py",
         line="if need.ends:",
         mutation="if False:",
-        test="tests/journal/aio/test_leased.py::test_what_became_of_an_effect_is_recorded_also_when_its_caller_was_cancelled_meanwhile[trio-memory-done]",
+        test="tests/journal/aio/test_leased.py::test_the_end_of_an_effect_is_recorded_also_when_its_caller_was_cancelled[trio-memory-done]",
     ),
     Guarantee(
         promise="A cancellation that an asyncio task had not met when an effect ended is met afterwards.",
         file="journal/aio/on_asyncio.py",
         line="self._loop.call_soon(_cancel_again, task, task.cancelling() - 1)",
         mutation="pass",
-        test="tests/journal/aio/test_leased.py::test_what_became_of_an_effect_is_recorded_also_when_its_caller_was_cancelled_meanwhile[asyncio-memory-done]",
+        test="tests/journal/aio/test_leased.py::test_the_end_of_an_effect_is_recorded_also_when_its_caller_was_cancelled[asyncio-memory-done]",
     ),
     Guarantee(
         promise="A block that an effect outlives keeps its lease.",
@@ -4388,14 +4386,14 @@ GUARANTEES: list[Guarantee] = [
         file="journal/exporting/bundle.py",
         line="if known is None:\n                    continue",
         mutation="if False:\n                    continue",
-        test="tests/journal/exporting/test_bundle.py::test_keys_are_claimed_of_the_logs_that_are_exported_the_stores_signers_and_witnesses",
+        test="tests/journal/exporting/test_bundle.py::test_keys_are_claimed_of_exported_logs_of_record_signers_and_of_witnesses",
     ),
     Guarantee(
         promise="A bundle of one tenant names no key of another tenant's log.",
         file="journal/exporting/bundle.py",
         line='if key.purpose != "log" or key.name in origins:',
         mutation="if True:",
-        test="tests/journal/exporting/test_bundle.py::test_keys_are_claimed_of_the_logs_that_are_exported_the_stores_signers_and_witnesses",
+        test="tests/journal/exporting/test_bundle.py::test_keys_are_claimed_of_exported_logs_of_record_signers_and_of_witnesses",
     ),
     Guarantee(
         promise="A record of a bundle that cannot be believed is located by the run and the place that it names.",
@@ -4416,7 +4414,7 @@ GUARANTEES: list[Guarantee] = [
         file="journal/exporting/file.py",
         line="if (plan.question, plan.codec) != asked[:2]:",
         mutation="if False:",
-        test="tests/journal/exporting/test_file.py::test_another_question_another_codec_and_other_keys_are_refused_and_leave_what_stands_there",
+        test="tests/journal/exporting/test_file.py::test_another_question_codec_or_keys_are_refused_and_leave_what_stands_there",
     ),
     Guarantee(
         promise="An export goes on with what the same store wrote alone.",
@@ -4528,14 +4526,14 @@ GUARANTEES: list[Guarantee] = [
         file="journal/deciding/leases.py",
         line="    if row is not None and is_restored(row):",
         mutation="    if False:",
-        test="tests/journal/copies/test_restoring.py::test_an_open_run_of_a_restored_store_takes_nothing_until_an_operator_lets_it_go_on",
+        test="tests/journal/copies/test_restoring.py::test_an_open_run_of_a_restored_store_takes_nothing_until_an_operator_acts",
     ),
     Guarantee(
         promise="A run that was open when its store was restored takes no record until an operator lets it go on.",
         file="journal/deciding/leases.py",
         line="        if is_restored(row):",
         mutation="        if False:",
-        test="tests/journal/copies/test_restoring.py::test_an_open_run_of_a_restored_store_takes_nothing_until_an_operator_lets_it_go_on",
+        test="tests/journal/copies/test_restoring.py::test_an_open_run_of_a_restored_store_takes_nothing_until_an_operator_acts",
     ),
     Guarantee(
         promise="Epochs of a restored store are above all history.",
@@ -4592,7 +4590,7 @@ GUARANTEES: list[Guarantee] = [
         file="journal/copies/salvage/log.py",
         line="agreed += leaf.old == growth.size == agreed",
         mutation="agreed += 1",
-        test="tests/journal/copies/salvage/test_recovering.py::test_a_log_is_kept_up_to_its_first_lost_leaf_and_what_is_attested_behind_it_enters_again",
+        test="tests/journal/copies/salvage/test_recovering.py::test_a_log_is_kept_up_to_its_first_lost_leaf_and_what_follows_enters_again",
     ),
     Guarantee(
         promise="A conclusion whose anchor was lost is anchored anew.",
@@ -4655,7 +4653,7 @@ GUARANTEES: list[Guarantee] = [
         file="journal/copies/backup.py",
         line="_clear(path, None if before is None else before.generation)",
         mutation="_clear(path, None)",
-        test="tests/journal/copies/test_backup.py::test_a_backup_that_is_killed_leaves_the_one_before_it_or_the_new_one_and_runs_again",
+        test="tests/journal/copies/test_backup.py::test_a_killed_backup_leaves_the_old_one_or_the_new_one_and_runs_again",
     ),
     Guarantee(
         promise="Opening a backup to check it leaves nothing in it.",
@@ -4677,7 +4675,7 @@ GUARANTEES: list[Guarantee] = [
         file="cli/ground/options.py",
         line="if before is not option:",
         mutation="if False:",
-        test="tests/cli/test_given_twice.py::test_two_opposite_findings_about_an_effect_exclude_each_other_and_nothing_is_written",
+        test="tests/cli/test_given_twice.py::test_opposite_findings_about_an_effect_exclude_each_other_and_write_nothing",
     ),
     Guarantee(
         promise="An option that has one value is given once.",
@@ -4698,7 +4696,7 @@ GUARANTEES: list[Guarantee] = [
         file="cli/stories/health.py",
         line="if standing.sealed or standing.final:",
         mutation="if False:",
-        test="tests/cli/test_health.py::test_an_effect_in_doubt_that_nothing_can_settle_any_more_is_told_and_never_critical",
+        test="tests/cli/test_health.py::test_an_effect_in_doubt_that_nothing_can_settle_is_told_and_never_critical",
     ),
     Guarantee(
         promise="A forgotten or misspelt tenant is remarked.",

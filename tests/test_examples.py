@@ -137,7 +137,7 @@ async def lose_the_answer(*args: str, **options: str) -> None:
     raise InDoubt(reason="no answer came")
 
 
-def test_an_effect_in_doubt_ends_the_trio_agent_with_exit_code_7_when_the_other_orders_are_done(
+def test_an_effect_in_doubt_ends_the_trio_agent_with_exit_code_7_after_the_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     agent = load("trio_agent")

@@ -155,7 +155,7 @@ def test_a_row_that_names_no_tenant_is_a_finding_and_ends_no_audit(call: Call, s
         assert all(line.isprintable() for line in result.stdout.splitlines())
 
 
-def test_a_store_that_is_written_to_and_published_meanwhile_is_audited_without_a_false_alarm(
+def test_a_store_in_use_and_being_published_is_audited_without_a_false_alarm(
     program: Program, policy: str, store: Path, tmp_path: Path
 ) -> None:
     """Behaviour B43, P59: records, seals, heads and checkpoints that come while it runs are no findings."""

@@ -128,9 +128,7 @@ def test_a_span_in_which_nothing_lies_is_remarked_upon(call: Run, tmp_path: Path
     assert call("-q", *args, "2099-01-01").stderr == ""
 
 
-def test_a_folder_that_is_not_there_is_named_and_not_the_file_that_is_written_meanwhile(
-    call: Run, tmp_path: Path
-) -> None:
+def test_a_missing_folder_is_named_and_not_the_file_that_is_written_meanwhile(call: Run, tmp_path: Path) -> None:
     result = call("export", "--to", str(tmp_path / "none" / "b"))
     assert result.exit_code == 6
     assert result.stderr == f"sealbook: {tmp_path / 'none'}: No such file or directory\n"
@@ -204,9 +202,7 @@ def test_a_selection_that_shall_be_restored_is_refused_by_its_name(call: Run, au
     assert refused.stderr.startswith("sealbook: bundle '../two': holds selected runs")
 
 
-def test_a_file_that_the_auditor_brought_and_that_is_none_of_its_kind_is_a_usage_error(
-    call: Run, auditor: Run, evidence: Path
-) -> None:
+def test_an_auditors_file_of_the_wrong_kind_is_a_usage_error(call: Run, auditor: Run, evidence: Path) -> None:
     for verb in (("bundle", "verify", str(evidence)), ("verify",), ("audit",)):
         for option in ("--checkpoint", "--policy", "--keys"):
             result = (auditor if verb[0] == "bundle" else call)(*verb, option, str(evidence))
@@ -403,7 +399,7 @@ def large(folder: Path) -> Path:
     return folder
 
 
-def test_an_export_that_is_killed_is_gone_on_with_and_gives_the_bytes_of_one_that_is_not(
+def test_a_killed_export_is_resumed_and_gives_the_bytes_of_an_undisturbed_one(
     auditor: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = large(tmp_path / "large")

@@ -30,9 +30,7 @@ def every_command(
             yield from every_command(below, (*path, name))
 
 
-def test_two_opposite_findings_about_an_effect_exclude_each_other_and_nothing_is_written(
-    call: Call, store: Path
-) -> None:
+def test_opposite_findings_about_an_effect_exclude_each_other_and_write_nothing(call: Call, store: Path) -> None:
     for flags in (("--landed", "--did-not-happen"), ("--did-not-happen", "--landed")):
         result = call("reconcile", "order-42", CHARGE, *flags, "--owner", "ada")
         assert result.exit_code == 2

@@ -68,9 +68,7 @@ def test_a_run_is_named_with_its_tenant_in_words_and_in_json(tmp_path: Path, cal
         assert "run a of tenant acme" in found[name]["what"]
 
 
-def test_an_effect_in_doubt_that_nothing_can_settle_any_more_is_told_and_never_critical(
-    tmp_path: Path, call: Call
-) -> None:
+def test_an_effect_in_doubt_that_nothing_can_settle_is_told_and_never_critical(tmp_path: Path, call: Call) -> None:
     with Journal.open(tmp_path / "ended", create=True) as journal:
         started = entries.effect_started(EffectKey("a"), name="a")
         journal.tenant().append("a", [started, entries.concluded("completed")], epoch=1, seal=True)

@@ -114,9 +114,7 @@ def test_an_exact_origin_is_of_no_tenant(keys: Call) -> None:
     assert listed(keys)[0]["tenant"] is None
 
 
-def test_an_exact_origin_whose_key_is_a_tenants_is_refused_with_what_happened_and_what_to_do(
-    keys: Call, folder: Path
-) -> None:
+def test_an_exact_origin_whose_key_is_a_tenants_is_refused_with_what_to_do(keys: Call, folder: Path) -> None:
     assert keys("gen", "--log", "--origin", "example.com/heads", before=("--tenant", "default")).exit_code == 0
     told = line(keys("gen", "--log", "--origin", "example.com/heads", "--exact"), 5)
     assert "made without --exact" in told

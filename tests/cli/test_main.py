@@ -36,7 +36,7 @@ def test_the_help_of_a_verb_loads_that_verb_alone() -> None:
     assert finished.stderr == "['anchor', 'seal'] False\n"
 
 
-def test_every_module_of_commands_is_a_verb_or_named_after_the_verb_that_it_is_part_of() -> None:
+def test_every_module_of_commands_is_a_verb_or_in_the_folder_of_its_verb() -> None:
     import sealbook.cli.commands as package
 
     folders = [Path(folder) for folder in package.__path__]

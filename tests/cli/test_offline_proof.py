@@ -472,7 +472,7 @@ def test_another_checkpoint_of_the_same_size_is_refused(case: Case, tmp_path: Pa
     assert "keep both checkpoints" in contradicted.stderr
 
 
-def test_a_larger_checkpoint_is_not_remembered_before_it_is_proven_to_begin_with_the_one_that_is(case: Case) -> None:
+def test_a_larger_checkpoint_is_remembered_only_once_proven_to_extend_the_last(case: Case) -> None:
     records, state = case.records("order-45"), str(case.folder / "state")
     assert case.verify(case.prove("order-45"), records, "--state", state).exit_code == 0
     kept = Path(state).read_bytes()

@@ -189,7 +189,7 @@ def test_91_every_time_that_is_printed_is_taken_by_since_and_until(call: Call, f
     assert (local == stamp) == (form == "short-unix")
 
 
-def test_deltas_are_the_seconds_since_the_line_before_and_negative_where_a_clock_was_set_back(call: Call) -> None:
+def test_deltas_are_seconds_since_the_line_before_and_negative_after_a_clock_step(call: Call) -> None:
     lines = out(call("show", "-n", "3", "-o", "short-delta")).splitlines()
     assert [line.split()[1] for line in lines] == ["order-47", "+1.000", "+1.000"]
     assert [line.split()[1] for line in out(call("show", "-n", "2", "-r", "-o", "short-delta")).splitlines()][

@@ -124,9 +124,7 @@ def test_times_are_those_of_systemd_in_utc_or_in_the_zone_that_is_named(call: Ca
     assert shown(call, "-S", "2026-11-29 09:00:08", env=zone) == []
 
 
-def test_91_a_time_that_a_clock_skipped_is_refused_and_one_that_it_showed_twice_covers_both(
-    store: Path, call: Call
-) -> None:
+def test_91_a_skipped_time_is_refused_and_a_time_shown_twice_covers_both(store: Path, call: Call) -> None:
     result = call("show", "-S", "2026-03-29T02:30 Europe/Berlin")
     assert result.exit_code == 2
     assert "no clock of Europe/Berlin shows 2026-03-29 02:30:00: it was set forward over it" in result.stderr
@@ -217,9 +215,7 @@ def test_a_cursor_file_that_cannot_be_read_or_kept_is_met_before_anything_is_pri
     assert (nowhere.exit_code, nowhere.stdout) == (6, "")
 
 
-def test_a_cursor_file_goes_on_behind_the_newest_record_also_where_the_oldest_was_printed_last(
-    call: Call, tmp_path: Path
-) -> None:
+def test_a_cursor_file_resumes_behind_the_newest_record_in_reverse_order_too(call: Call, tmp_path: Path) -> None:
     file = str(tmp_path / "read-so-far")
     assert shown(call, "--cursor-file", file, "-r")[-1] == 1
     assert shown(call, "--cursor-file", file) == []

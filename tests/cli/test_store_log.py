@@ -475,9 +475,7 @@ def test_a_head_that_the_store_log_does_not_have_proves_nothing(case: Case) -> N
     assert "the head does not stand at index" in case.verify(files, code=3).stderr
 
 
-def test_a_store_log_without_a_key_says_how_one_is_made_and_a_tenants_key_does_not_sign_it(
-    case: Case, tmp_path: Path
-) -> None:
+def test_a_store_log_without_a_key_says_how_to_make_one_and_takes_no_tenants_key(case: Case, tmp_path: Path) -> None:
     keys = str(tmp_path / "keys")
     for verb in (["checkpoint", "--sign"], ["publish", "--no-policy"]):
         told = case.call("log", *verb, "--store-log", "--keys", keys, code=4)
@@ -491,7 +489,7 @@ def test_a_store_log_without_a_key_says_how_one_is_made_and_a_tenants_key_does_n
         assert journal.store_log.checkpoint().size == 0, "nothing is gathered for a log that cannot be signed"
 
 
-def test_a_store_log_that_was_signed_is_gathered_under_no_other_name_and_its_readers_are_told(case: Case) -> None:
+def test_a_signed_store_log_is_gathered_under_no_other_name_and_readers_are_told(case: Case) -> None:
     case.publish()
     case.seal("acme", "d")
     told = case.call("log", "gather", code=5, store_origin="example.com/other")

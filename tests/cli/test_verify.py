@@ -235,7 +235,7 @@ def test_an_older_copy_that_was_put_back_is_found_by_what_was_seen_outside(
         assert "the log shrank: it has 2 leaves, and 3 were seen" in result.stdout
 
 
-def test_a_checkpoint_that_the_policy_does_not_accept_is_a_finding_and_constrains_nothing(
+def test_a_checkpoint_the_policy_rejects_is_a_finding_and_constrains_nothing(
     store: Path, call: Call, tmp_path: Path
 ) -> None:
     forged, policy = tmp_path / "forged", tmp_path / "policy"

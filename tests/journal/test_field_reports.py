@@ -283,7 +283,7 @@ def test_35_a_cancel_request_is_answered_in_three_ways(acme: Tenant) -> None:
 
 
 @pytest.mark.parametrize("first", ["cancel", "seal"])
-def test_35_a_cancel_request_in_the_very_transaction_of_the_seal_is_answered_by_their_order(
+def test_35_a_cancel_request_in_the_transaction_of_the_seal_is_answered_by_order(
     journal: Journal, acme: Tenant, first: str
 ) -> None:
     acme.append("r", [entries.admitted()], epoch=1)
@@ -444,7 +444,7 @@ def test_99_garbage_in_an_index_stops_its_listing_alone_and_reindexing_repairs_i
 # --- pages ----------------------------------------------------------------------------------------------------------
 
 
-def test_63_a_run_that_moves_between_two_pages_is_seen_again_and_a_walk_by_name_is_complete(acme: Tenant) -> None:
+def test_63_a_run_that_moves_between_pages_is_seen_again_and_a_walk_is_complete(acme: Tenant) -> None:
     for run in "abcd":
         acme.append(run, [entries.admitted()], epoch=1)
     first, walk = acme.recent(limit=2), acme.runs(limit=2)
@@ -459,7 +459,7 @@ def test_63_a_run_that_moves_between_two_pages_is_seen_again_and_a_walk_by_name_
 # --- crashes and failed writes --------------------------------------------------------------------------------------
 
 
-def test_87_after_a_refusal_in_the_middle_the_next_append_goes_on_from_the_stored_head(acme: Tenant) -> None:
+def test_87_after_a_refusal_in_the_middle_the_next_append_follows_the_stored_head(acme: Tenant) -> None:
     made = acme.append("r", [entries.admitted()], epoch=1)
     with pytest.raises(DuplicateEffect):
         acme.append("r", [*[entries.effect_started(KEY, name="n")] * 2, entries.note("x")], epoch=1)

@@ -94,7 +94,7 @@ def test_an_anchor_batch_has_a_root_an_arrival_and_no_head() -> None:
     assert LeafEntry.decode(entry.encode()) == entry
 
 
-def test_the_leaf_that_adopts_a_log_states_the_hash_of_its_origin_its_size_and_its_root() -> None:
+def test_the_leaf_that_adopts_a_log_states_its_origins_hash_its_size_and_its_root() -> None:
     entry = adopted_leaf("example.com/log", ENTRY.seq, HEAD)
     origin = hashlib.sha256(b"example.com/log").digest()
     assert entry.encode() == ENCODED[:17] + b"\x04" + origin + ENCODED[50:]

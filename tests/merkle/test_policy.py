@@ -237,7 +237,7 @@ TWO_OF_THREE = parsed(
 )
 
 
-def test_a_checkpoint_is_valid_when_any_key_of_its_log_signed_and_the_quorum_cosigned() -> None:
+def test_a_checkpoint_is_valid_when_a_key_of_its_log_signed_and_the_quorum_cosigned() -> None:
     for log in (LOG, NEXT_LOG):
         opened = TWO_OF_THREE.open(note(log, SIGNERS["X3"], SIGNERS["X1"]), origin=ORIGIN)
         assert [signature.key for signature in opened.cosignatures] == [KEYS["X3"], KEYS["X1"]]

@@ -346,7 +346,7 @@ def huge_sizes(chance: random.Random) -> Iterator[int]:
         yield chance.randint(2, 2 ** chance.randint(2, 62))
 
 
-def test_ours_read_the_nodes_that_the_naive_definition_names_on_trees_of_up_to_2_to_the_62() -> None:
+def test_ours_read_the_nodes_of_the_naive_definition_on_trees_of_up_to_2_to_the_62() -> None:
     """Complete subtrees have made-up hashes here, so that a node of the wrong level or number is noticed."""
     print("seed", SEED)
     chance = random.Random(SEED)

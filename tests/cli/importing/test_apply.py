@@ -145,7 +145,7 @@ def test_each_worker_that_died_makes_an_epoch_of_its_own(tenant: Tenant) -> None
     assert [record.epoch for record in records_of(tenant, "run-1")] == [1, 1, 1, 2, 2, 3]
 
 
-def test_a_conclusion_that_seals_is_sealed_and_a_failure_leaves_the_run_open_and_anchored(tenant: Tenant) -> None:
+def test_a_sealing_conclusion_seals_and_a_failure_leaves_the_run_open_and_anchored(tenant: Tenant) -> None:
     apply(tenant, story("WorkflowExecutionCompleted", run="a"))
     apply(tenant, story("WorkflowExecutionFailed", run="b", workflow="other"))
     done, failed = tenant.standing("a"), tenant.standing("b")
@@ -337,7 +337,7 @@ def test_an_admission_key_that_another_run_holds_refuses_the_whole_file(tenant: 
         (["TimerStarted"], ["TimerStarted", "WorkflowExecutionFailed"]),
     ],
 )
-def test_what_another_process_imports_between_our_look_and_our_write_is_not_imported_twice(
+def test_what_another_process_imports_meanwhile_is_not_imported_twice(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch, standing: list[str], coming: list[str]
 ) -> None:
     if standing:

@@ -84,7 +84,7 @@ def test_the_outcome_is_the_conclusion(conclusion: str, outcome: str) -> None:
     assert told(run("completed", conclusion)).outcome == outcome
 
 
-def test_a_job_that_did_not_succeed_failed_and_one_whose_start_was_not_told_is_a_remark() -> None:
+def test_an_unsuccessful_job_failed_and_one_without_a_start_is_a_remark() -> None:
     assert kinds(told(job("queued"), job("completed", "failure")))[1:] == ["EffectStarted", "EffectFailed"]
     assert kinds(told(job("queued"), job("completed", "skipped")))[1:] == ["EffectStarted", "EffectDone"]
     assert kinds(told(job("completed", "success")))[1:] == ["github.WorkflowJob"]

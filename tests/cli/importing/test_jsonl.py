@@ -52,7 +52,7 @@ def test_what_was_exported_is_imported_under_new_hashes(source: Journal) -> None
     assert {each.result for each in apply.apply_all(tenant, jsonl.read(lines(source), "f"))} == {"unchanged"}
 
 
-def test_a_value_that_was_left_out_when_it_was_printed_is_refused_with_what_prints_it(source: Journal) -> None:
+def test_a_value_left_out_in_print_is_refused_with_what_prints_it(source: Journal) -> None:
     source.tenant("acme").append("long", [entries.note("x" * 9999)], epoch=1)
     printed = "".join(
         objects.text(members.of_json(record, (), everything=False)) + "\n" for record in source.tenant("acme").history()

@@ -178,7 +178,7 @@ def test_a_history_without_a_trajectory_has_no_conclusion() -> None:
 # --- messages ---------------------------------------------------------------------------------------------
 
 
-def test_an_assistant_message_is_a_model_call_and_an_effect_that_the_next_user_message_ends() -> None:
+def test_an_assistant_message_is_an_effect_that_the_next_user_message_ends() -> None:
     message = said("assistant", "Do:\n\n```mswea_bash_command\nls\n-l\n```\n")
     document = [said("system", "s"), said("user", "u"), message, said("user", "out", extra={"timestamp": 5})]
     assert kinds(document) == ["Prompted", "Prompted", "ModelCalled", "EffectStarted", "EffectDone"]
@@ -277,7 +277,7 @@ def test_a_message_of_an_unknown_role_is_imported() -> None:
 # --- names and damage -------------------------------------------------------------------------------------
 
 
-def test_the_run_is_the_files_name_and_one_that_is_not_legal_is_replaced_and_reported() -> None:
+def test_the_run_is_the_files_name_and_an_illegal_one_is_replaced_and_reported() -> None:
     assert read([said("user")], "x/local.traj.json").run == "local"
     history = read([said("user")], "~x.traj")
     assert history.run.startswith("_x~")

@@ -114,9 +114,7 @@ def kind_of(outcome: Outcome) -> AlarmKind:
     return outcome.kind
 
 
-def test_a_witness_that_remembers_more_than_we_have_is_an_alarm_with_the_note_that_it_serves(
-    log: GrowingLog, w1: Witness
-) -> None:
+def test_a_witness_that_remembers_more_than_we_have_is_an_alarm_with_its_note(log: GrowingLog, w1: Witness) -> None:
     w1.decide(log.request(0, 30))
     heard = ask(log, w1, size=9)
     assert kind_of(heard.outcome) is AlarmKind.AHEAD
@@ -142,7 +140,7 @@ def test_a_witness_below_a_size_that_it_cosigned_is_an_alarm(log: GrowingLog, w1
 
 
 @pytest.mark.parametrize("size", [9, SIZE])
-def test_a_witness_that_serves_another_root_under_our_signature_is_an_alarm_of_a_fork(w1: Witness, size: int) -> None:
+def test_another_root_served_under_our_signature_is_an_alarm_of_a_fork(w1: Witness, size: int) -> None:
     log, fork = GrowingLog(), GrowingLog(forked=True)
     w1.decide(log.request(0, size))
     heard = ask(fork, w1, size=size)

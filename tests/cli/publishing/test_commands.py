@@ -593,9 +593,7 @@ SECRET = "root:x:0:0:a line that is nobody's business\n"
         ("log", "monitor", "FILE", "--state", "STATE", "--policy", "FILE"),
     ],
 )
-def test_what_is_wrong_on_the_command_line_is_exit_code_2_and_no_files_text_is_printed(
-    place: Place, words: tuple[str, ...]
-) -> None:
+def test_a_wrong_command_line_is_exit_code_2_and_prints_no_files_text(place: Place, words: tuple[str, ...]) -> None:
     file = place.folder / "secret"
     file.write_text(SECRET)
     key = str(NoteSigner.from_seed("w1", Algorithm.ED25519_COSIGNATURE, b"\1" * 32).key)

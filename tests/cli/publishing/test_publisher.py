@@ -350,7 +350,7 @@ def test_a_signing_that_was_cut_off_is_gone_on_with_by_the_next_key(world: World
     assert world.tenant.published_sizes(0) == [3, 4, 6]
 
 
-def test_after_a_signing_that_was_cut_off_the_next_key_signs_nothing_new_before_the_witnesses_have_answered(
+def test_after_an_interrupted_signing_the_next_key_waits_for_the_witnesses(
     world: World,
 ) -> None:
     w1 = world.witness("w1")
@@ -382,7 +382,7 @@ def test_a_key_that_remembers_less_than_the_store_signs_on_beside_it(world: Worl
     assert (turn(world.publisher(w1), found).state, world.published()) == (State.PUBLISHED, 6)
 
 
-def test_a_larger_promise_that_the_log_does_not_begin_with_is_refused_before_anybody_is_asked(world: World) -> None:
+def test_a_larger_promise_the_log_does_not_begin_with_is_refused_before_any_request(world: World) -> None:
     w1 = world.witness("w1")
     found = rules(policy(w1, quorum=1))
     turn(world.publisher(w1), found)

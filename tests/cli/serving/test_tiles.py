@@ -333,7 +333,7 @@ def test_a_folder_that_holds_other_things_does_not_become_one_of_tiles(
     assert files(tmp_path) == {name: b"not for everybody"}
 
 
-def test_a_first_writing_that_was_cut_off_is_gone_on_with_and_other_files_may_come_later(
+def test_an_interrupted_first_writing_is_resumed_and_other_files_may_come_later(
     log: PublishedLog, tmp_path: Path
 ) -> None:
     (tmp_path / "tile").mkdir()

@@ -85,7 +85,7 @@ def test_after_a_loss_a_new_key_begins_anew_when_that_is_asked_for(tmp_path: Pat
     sign(tmp_path / "s", ring, 0, 1, anew=True)
 
 
-def test_of_two_states_that_one_key_begins_with_before_it_has_signed_one_cosigns_and_the_other_never(
+def test_of_two_states_begun_with_one_key_one_cosigns_and_the_other_never(
     tmp_path: Path, ring: Keyring, log: GrowingLog, fork: GrowingLog
 ) -> None:
     with open_state(tmp_path / "a", cosigner(ring)) as first, open_state(tmp_path / "b", cosigner(ring)) as last:

@@ -117,7 +117,7 @@ def test_a_witness_goes_on_after_a_restart_and_its_operator_looks_in(
         assert process.returncode == 0
 
 
-def test_a_second_server_of_one_state_is_refused_until_the_first_is_gone_however_it_ended(
+def test_a_second_server_of_one_state_is_refused_until_the_first_has_ended(
     witness: Witness, run: Run, log: GrowingLog
 ) -> None:
     with witness.process() as (process, port):
@@ -132,7 +132,7 @@ def test_a_second_server_of_one_state_is_refused_until_the_first_is_gone_however
             assert posted(again, log.request(3, 4)).status == 200
 
 
-def test_a_second_server_with_the_key_of_a_witness_that_never_signed_is_refused_on_any_state(
+def test_a_second_server_with_a_key_that_never_signed_is_refused_on_any_state(
     witness: Witness, run: Run, log: GrowingLog
 ) -> None:
     other = [str(witness.folder / "other") if word.endswith("/state") else word for word in witness.args()]
@@ -220,7 +220,7 @@ def test_a_witness_without_its_state_refuses_to_start(witness: Witness, run: Run
         assert "has signed" in refused.stderr
 
 
-def test_a_log_that_was_never_cosigned_may_be_mistyped_and_is_disabled_when_that_is_asked_for(
+def test_a_log_never_cosigned_may_be_mistyped_and_is_disabled_only_on_request(
     witness: Witness, run: Run, log: GrowingLog
 ) -> None:
     state = str(witness.folder / "state")

@@ -41,7 +41,7 @@ async def settle() -> None:
 GIVEN_A_PLACE, TAKEN, COMMITTED, LAST_TURN = 4, 8, 12, 16
 
 
-def test_an_append_cancelled_in_any_turn_of_the_loop_is_cancelled_and_absent_or_answered_and_present(
+def test_an_append_cancelled_in_any_turn_is_absent_or_answered_and_present(
     loop: Loop, journal: Journal, held: HeldWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It waits for a place, then in the queue, then for its transaction, then for its turn to learn of it."""
@@ -294,9 +294,7 @@ def test_an_asyncio_timeout_before_the_transaction_is_a_timeout_and_writes_nothi
     assert texts(journal) == []
 
 
-def test_an_asyncio_timeout_that_comes_too_late_lets_the_answer_out_and_nothing_is_cancelled_afterwards(
-    journal: Journal, held: HeldWriter
-) -> None:
+def test_an_asyncio_timeout_that_comes_too_late_cancels_nothing_afterwards(journal: Journal, held: HeldWriter) -> None:
     async def body(tenant: AsyncTenant) -> None:
         async with asyncio.TaskGroup() as group:
             async with asyncio.timeout(None) as timeout:
@@ -311,7 +309,7 @@ def test_an_asyncio_timeout_that_comes_too_late_lets_the_answer_out_and_nothing_
     assert texts(journal) == ["it"]
 
 
-def test_an_asyncio_timeout_that_comes_too_late_for_an_append_ends_what_is_awaited_next(
+def test_an_asyncio_timeout_too_late_for_an_append_ends_what_is_awaited_next(
     journal: Journal, held: HeldWriter
 ) -> None:
     believed: list[int] = []
@@ -378,7 +376,7 @@ def test_wait_for_returns_the_answer_of_an_append_that_its_timeout_came_too_late
     in_asyncio(journal, body)
 
 
-def test_a_failing_task_group_learns_what_became_of_an_append_and_raises_its_failure_alone(
+def test_a_failing_task_group_learns_the_append_and_raises_its_failure_alone(
     journal: Journal, held: HeldWriter
 ) -> None:
     believed: list[int] = []

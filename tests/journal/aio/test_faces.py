@@ -52,9 +52,7 @@ def test_every_verb_has_an_awaited_one_of_its_name_and_no_other_exists(plain: ty
 
 
 @pytest.mark.parametrize(("plain", "face"), FACES, ids=lambda cls: cls.__name__)
-def test_every_awaited_verb_has_the_parameters_defaults_and_promise_of_its_synchronous_one(
-    plain: type, face: type
-) -> None:
+def test_every_awaited_verb_has_the_signature_and_promise_of_its_synchronous_one(plain: type, face: type) -> None:
     for name in verbs(plain) - set(RENAMED):
         verb, awaited = getattr(plain, name), getattr(face, name)
         assert inspect.iscoroutinefunction(awaited), name

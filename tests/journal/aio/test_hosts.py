@@ -335,7 +335,7 @@ def test_a_journal_that_was_handed_over_open_stays_open(loop: Loop, journal: Jou
     assert texts(journal) == ["awaited", "not awaited"]
 
 
-def test_closing_waits_for_what_is_under_way_also_when_it_is_cancelled_and_lets_nobody_in(
+def test_closing_waits_for_verbs_under_way_also_when_cancelled_and_admits_no_more(
     loop: Loop, journal: Journal, held: HeldWriter
 ) -> None:
     seen: list[str] = []

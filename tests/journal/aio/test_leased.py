@@ -63,7 +63,7 @@ def test_an_effect_whose_call_is_cancelled_is_left_in_doubt(loop: Loop, journal:
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["done", "failed"])
-def test_what_became_of_an_effect_is_recorded_also_when_its_caller_was_cancelled_meanwhile(
+def test_the_end_of_an_effect_is_recorded_also_when_its_caller_was_cancelled(
     loop: Loop, journal: Journal, fails: bool
 ) -> None:
     acme = journal.tenant("acme")

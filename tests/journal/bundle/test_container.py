@@ -88,7 +88,7 @@ def test_the_block_that_was_changed_is_named_with_its_place() -> None:
         assert (found.section, found.where, found.offset) == ("block 1", "file", start)
 
 
-def test_blocks_that_are_exchanged_repeated_left_out_or_taken_from_another_file_are_met_where_they_stand() -> None:
+def test_blocks_exchanged_repeated_left_out_or_foreign_are_met_where_they_stand() -> None:
     data, other = contained(CONTENT), contained(CONTENT[::-1])
     a, b, c = (start for start, _ in blocks(data)[:3])
     for changed in (data[:a] + data[b:c] + data[a:b] + data[c:], data[:a] + data[b:]):

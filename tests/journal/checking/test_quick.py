@@ -82,7 +82,7 @@ def test_a_store_that_is_written_to_is_checked_without_a_false_alarm(level: Leve
 # --- damage ----------------------------------------------------------------------------------------------------------
 
 
-def test_every_changed_byte_of_a_record_is_found_at_level_chain_under_its_run_and_seq() -> None:
+def test_every_changed_byte_of_a_record_is_found_at_level_chain_with_run_and_seq() -> None:
     store = rich_store()
     engine = engine_of(store)
     tenant = store.tenants()[0]
@@ -151,7 +151,7 @@ def one_sealed_run() -> Journal:
     return journal
 
 
-def test_a_leaf_that_attests_another_hash_is_found_at_level_log_although_its_tree_fits() -> None:
+def test_a_leaf_that_attests_another_hash_is_found_at_level_log_with_a_fitting_tree() -> None:
     journal = one_sealed_run()
     engine = engine_of(journal)
     place = (tables.LEAVES, tables.number_key("default", 0))

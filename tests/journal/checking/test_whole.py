@@ -491,7 +491,7 @@ def test_a_record_of_a_newer_version_is_reported_and_is_no_damage() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_record_that_does_not_follow_the_one_before_it_is_damage_whatever_its_version(version: int) -> None:
+def test_a_record_that_does_not_follow_its_neighbour_is_damage_in_every_version(version: int) -> None:
     journal = rich_store()
     seq = forge(journal, "beta", "failed", "Note", {}, epoch=2, v=version, prev=bytes(32))
     assert any((each.run, each.seq) == ("failed", seq) and "follow" in each.what for each in journal.check().damaged)

@@ -278,9 +278,7 @@ def test_two_backups_into_one_place_do_not_mix(folder: Path, tmp_path: Path) -> 
                 use()
 
 
-def test_a_backup_that_is_killed_leaves_the_one_before_it_or_the_new_one_and_runs_again(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_killed_backup_leaves_the_old_one_or_the_new_one_and_runs_again(folder: Path, tmp_path: Path) -> None:
     for path in (tmp_path / "first", tmp_path / "second"):
         if path.name == "second":
             backed_up(folder, path)

@@ -81,7 +81,7 @@ def test_a_restored_store_is_what_was_exported_and_passes_its_check(make: Any, t
                 assert other.cancellation(standing.run) == one.cancellation(standing.run)
 
 
-def test_what_is_exported_again_differs_in_the_record_of_the_restore_and_its_counts_alone(tmp_path: Path) -> None:
+def test_what_is_exported_again_differs_in_the_restores_record_and_counts_alone(tmp_path: Path) -> None:
     journal = rich_store()
     before = bundle_of(journal, Question("store"))
     restored(tmp_path / "s", before)
@@ -137,7 +137,7 @@ def test_epochs_go_on_above_history_and_whoever_wrote_before_is_fenced(tmp_path:
         assert twice.check().findings == ()
 
 
-def test_an_open_run_of_a_restored_store_takes_nothing_until_an_operator_lets_it_go_on(tmp_path: Path) -> None:
+def test_an_open_run_of_a_restored_store_takes_nothing_until_an_operator_acts(tmp_path: Path) -> None:
     journal = rich_store()
     acme = journal.tenant("acme")
     with pytest.raises(LeaseHeld):

@@ -133,9 +133,7 @@ sys.stdin.readline()
 """
 
 
-def test_who_opened_the_store_first_does_not_limit_how_many_read_and_the_refusal_says_how_many_may(
-    store: Store, start: Start
-) -> None:
+def test_the_first_opener_does_not_limit_readers_and_the_refusal_says_how_many_may(store: Store, start: Start) -> None:
     store.create(tables=["t"]).close()
     (store.folder / "lock.mdb").unlink()
     first = start(FOREIGN_READER)

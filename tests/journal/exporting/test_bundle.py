@@ -204,7 +204,7 @@ def claimed(data: bytes) -> list[fr.ClaimedKey]:
     return [fr.decode_key(frame.payload) for frame in frames_of(data) if frame.kind == fr.KEY]
 
 
-def test_keys_are_claimed_of_the_logs_that_are_exported_the_stores_signers_and_witnesses() -> None:
+def test_keys_are_claimed_of_exported_logs_of_record_signers_and_of_witnesses() -> None:
     journal = rich_store()
     [signer, *_] = rows(engine_of(journal), tables.SIGNERS).values()
     ours = fr.ClaimedKey("worker-1", signer[1:], "record", 1)

@@ -110,7 +110,7 @@ def begun(cut_off: Callable[..., bool], journal: Journal, target: Path, question
     return partial_of(target).read_bytes()
 
 
-def test_another_question_another_codec_and_other_keys_are_refused_and_leave_what_stands_there(
+def test_another_question_codec_or_keys_are_refused_and_leave_what_stands_there(
     cut_off: Callable[..., bool], tmp_path: Path
 ) -> None:
     journal, target = rich_store(), tmp_path / "b"

@@ -85,7 +85,7 @@ def block_ends(data: bytes) -> list[int]:
 
 @pytest.mark.parametrize("question", WHOLE + SELECTED, ids=lambda question: question.what)
 @pytest.mark.parametrize("count", [64, 101])
-def test_a_bundle_cut_off_between_any_two_blocks_or_within_one_becomes_what_it_would_have_been(
+def test_a_bundle_cut_off_anywhere_becomes_what_it_would_have_been(
     block_bytes: Callable[[int], None], question: Question, count: int
 ) -> None:
     block_bytes(count)

@@ -15,7 +15,7 @@ def on(boot: bytes, wall_ms: int) -> Journal:
     return Journal.in_memory(clock=lambda: Moment(wall_ms, 1_000_000, boot))
 
 
-def test_live_leases_are_listed_the_longest_first_and_those_that_were_given_back_are_not() -> None:
+def test_live_leases_are_listed_longest_first_and_released_ones_are_not() -> None:
     with on(THIS_BOOT, 1_000_000) as journal:
         tenant = journal.tenant()
         tenant.acquire("short", owner="a", ttl=10)

@@ -181,7 +181,7 @@ json_like: st.SearchStrategy[Any] = st.recursive(
 
 @settings(derandomize=True, max_examples=300, deadline=None)
 @given(json_like)
-def test_a_reader_gets_back_what_was_written_in_the_canonical_bytes_of_another_library(value: Any) -> None:
+def test_a_reader_gets_back_what_another_library_wrote_in_canonical_bytes(value: Any) -> None:
     encoded, copy = cbor.encode_map({"a": value}, "data")
     assert encoded == cbor2.dumps({"a": value}, canonical=True)
     read = cbor.decode(encoded)

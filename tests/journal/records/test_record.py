@@ -400,7 +400,7 @@ def test_bytes_that_hash_right_but_are_not_canonical_are_corrupt(why: str) -> No
     ],
     ids=["indefinite length", "duplicate key"],
 )
-def test_bytes_of_which_two_readers_might_make_two_things_are_corrupt_in_every_reading(bent: bytes) -> None:
+def test_bytes_that_two_readers_might_read_differently_are_corrupt_in_every_reading(bent: bytes) -> None:
     for strict in (False, True):
         with pytest.raises(Corrupt):
             read(bent, strict=strict)

@@ -55,7 +55,7 @@ def settle(acme: Tenant) -> None:
 
 
 @pytest.mark.parametrize("seal", [None, True, False])
-def test_an_outcome_that_seals_is_refused_while_an_effect_is_in_doubt_however_often_it_is_tried(
+def test_an_outcome_that_seals_is_refused_as_often_as_tried_while_in_doubt(
     face: Face, acme: Tenant, journal: Journal, seal: bool | None
 ) -> None:
     for _ in range(2):
@@ -73,7 +73,7 @@ def test_an_outcome_that_seals_is_refused_while_an_effect_is_in_doubt_however_of
 
 
 @pytest.mark.parametrize("outcome", OPEN_OUTCOMES)
-def test_an_outcome_that_leaves_the_run_open_is_taken_and_the_effect_is_settled_afterwards(
+def test_an_outcome_that_leaves_the_run_open_is_taken_and_the_effect_settled_later(
     face: Face, acme: Tenant, outcome: str
 ) -> None:
     execute(face, acme, outcome)
@@ -139,9 +139,7 @@ def test_what_is_settled_between_the_two_looks_keeps_nobody_from_concluding(acme
         concluding.close()
 
 
-def test_a_final_conclusion_that_is_recorded_already_gets_its_seal_whatever_is_in_doubt(
-    face: Face, acme: Tenant
-) -> None:
+def test_a_recorded_final_conclusion_gets_its_seal_whatever_is_in_doubt(face: Face, acme: Tenant) -> None:
     start = entries.effect_started(EffectKey("others"), name="others")
     acme.append("r", [start, entries.concluded("completed", data={"body_step": 1})], epoch=1)
 

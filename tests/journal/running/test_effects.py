@@ -420,7 +420,7 @@ def test_a_wait_is_not_ended_by_a_doubt(face: Face, acme: Tenant) -> None:
     assert [wait.run for wait in acme.waiting()] == ["r"]
 
 
-def test_an_effect_in_doubt_is_told_to_the_host_and_the_error_names_what_a_human_does(
+def test_an_effect_in_doubt_is_an_event_and_the_error_names_what_a_human_does(
     face: Face, acme: Tenant, world: World, heard: list[Any]
 ) -> None:
     die_in(face, acme, world)
@@ -430,7 +430,7 @@ def test_an_effect_in_doubt_is_told_to_the_host_and_the_error_names_what_a_human
     assert event == {"event": "effect.in_doubt", "log_level": "warning", "tenant": "acme", "run": "r", "attempt": 1}
 
 
-def test_a_function_that_is_stopped_because_the_lease_is_lost_leaves_its_effect_in_doubt(
+def test_a_function_stopped_by_a_lost_lease_leaves_its_effect_in_doubt(
     face: Face, acme: Tenant, clock: ManualClock
 ) -> None:
     async def program() -> None:
@@ -672,7 +672,7 @@ def test_effects_side_by_side_are_replayed_in_any_order(face: Face, acme: Tenant
     assert acme.standing("r").records == count == 4 * 3 + 2  # type: ignore[union-attr]
 
 
-def test_an_argument_that_no_record_can_hold_is_told_with_its_effect_and_with_the_way_round(
+def test_an_argument_no_record_can_hold_is_told_with_its_effect_and_the_way_round(
     face: Face, acme: Tenant, world: World
 ) -> None:
     advice = "functools.partial"

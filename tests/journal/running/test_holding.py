@@ -268,7 +268,7 @@ def test_a_body_that_slept_past_the_expiry_is_stopped_before_anybody_has_taken_o
     assert acme.read("r") == []
 
 
-def test_the_end_of_an_effect_is_recorded_after_the_expiry_as_long_as_nobody_has_taken_over(
+def test_the_end_of_an_effect_is_recorded_after_the_expiry_until_another_takes_over(
     face: Face, acme: Tenant, clock: ManualClock
 ) -> None:
     async def program() -> None:

@@ -89,7 +89,7 @@ def test_whatever_is_new_is_refused_again_and_again_and_nothing_is_called(face: 
     assert len(acme.read("r")) == 1
 
 
-def test_a_refused_conclusion_is_no_reason_to_take_a_lease_for_lost_that_the_seal_has_ended(
+def test_a_refused_conclusion_does_not_lose_a_lease_that_the_seal_has_ended(
     face: Face, acme: Tenant, clock: ManualClock
 ) -> None:
     async def body(run: Any) -> None:

@@ -119,7 +119,7 @@ def test_the_progress_ends_with_all_rows(small_pages: None) -> None:
     assert told[-1] == (total, total) and told == sorted(told)
 
 
-def test_a_rebuild_that_dies_anywhere_leaves_the_indexes_stale_and_the_next_one_finishes(small_pages: None) -> None:
+def test_a_rebuild_that_dies_leaves_the_indexes_stale_and_the_next_one_finishes(small_pages: None) -> None:
     journal = rich_store()
     before = all_rows(engine_of(journal))
     assert killed_after(journal, 0)

@@ -468,7 +468,7 @@ def test_a_refused_append_leaves_nothing_of_any_kind(acme: Tenant, engine: Memor
     assert acme.admitted_as("s", "new") is None
 
 
-def test_a_failed_commit_leaves_nothing_and_the_next_append_goes_on_from_the_stored_head(clock: ManualClock) -> None:
+def test_a_failed_commit_leaves_nothing_and_the_next_append_follows_the_stored_head(clock: ManualClock) -> None:
     class Flaky(MemoryEngine):
         fail = False
 
@@ -1123,7 +1123,7 @@ def _zeros(message: bytes) -> bytes:
     ["x", _Signer(bytes(31), _zeros), _Signer(Ed25519Signer(bytes(32)).public_key, _zeros)],
     ids=["no signer", "short key", "foreign signature"],
 )
-def test_a_signer_whose_signatures_are_not_its_keys_is_refused_when_the_journal_is_opened(signer: Any) -> None:
+def test_a_signer_whose_signatures_are_not_its_keys_is_refused_at_open(signer: Any) -> None:
     with pytest.raises(InvalidInput, match="signer"):
         Journal.in_memory(signer=signer)
 

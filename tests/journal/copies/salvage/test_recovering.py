@@ -230,7 +230,7 @@ def test_a_store_of_a_newer_version_is_not_cut_down_to_what_this_build_reads(tmp
 # --- the log ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_log_is_kept_up_to_its_first_lost_leaf_and_what_is_attested_behind_it_enters_again(tmp_path: Path) -> None:
+def test_a_log_is_kept_up_to_its_first_lost_leaf_and_what_follows_enters_again(tmp_path: Path) -> None:
     journal = small_store()
     folder = on_disk(journal, tmp_path / "s")
     leaf = next(row for row in stored(folder, tables.LEAVES) if row.key == tables.number_key("acme", 1))
@@ -285,7 +285,7 @@ def test_a_conclusion_that_leaves_its_run_open_is_anchored_anew(tmp_path: Path) 
         assert again.tenant("acme").leaf_entries(0, 9) == acme.leaf_entries(0, 9)
 
 
-def test_a_checkpoint_is_kept_if_the_log_leads_to_it_and_else_handed_out_for_an_adoption(tmp_path: Path) -> None:
+def test_a_checkpoint_is_kept_if_the_log_leads_to_it_else_offered_for_adoption(tmp_path: Path) -> None:
     journal = small_store()
     acme = journal.tenant("acme")
     early = publish(acme)
@@ -408,7 +408,7 @@ def test_a_store_that_is_being_written_to_is_left_to_its_writer(tmp_path: Path) 
             recovered(folder, tmp_path / "r")
 
 
-def test_a_recovery_that_is_killed_leaves_the_source_and_a_whole_store_or_none_and_runs_again(tmp_path: Path) -> None:
+def test_a_killed_recovery_leaves_the_source_and_a_whole_store_or_none(tmp_path: Path) -> None:
     folder = on_disk(small_store(), tmp_path / "s")
     flip(folder, record_at(folder, "acme", 3), 120)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

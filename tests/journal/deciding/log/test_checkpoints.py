@@ -113,7 +113,7 @@ def test_what_is_not_signed_is_not_published(tenant: Tenant) -> None:
         tenant.keep_cosignatures(7, [])
 
 
-def test_a_signature_that_never_came_leaves_the_log_free_to_be_signed_under_another_name() -> None:
+def test_a_signature_that_never_came_leaves_the_log_free_for_another_name() -> None:
     engine = MemoryEngine(clock=ManualClock())
     journal = Journal.over(engine, clock=ManualClock())
     grow(journal.tenant(), "a")

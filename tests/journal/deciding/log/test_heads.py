@@ -177,9 +177,7 @@ def test_gathering_is_decided_again_to_the_same_rows() -> None:
     "origin",
     [BASE, f"{BASE}/acme", f"{BASE}/", f"{BASE}-heads", "example.com", "example.com/lo", "e"],
 )
-def test_a_name_that_a_tenants_log_has_or_begins_with_or_that_begins_with_it_is_refused(
-    tmp_path: Path, origin: str
-) -> None:
+def test_a_name_that_a_tenants_log_has_or_that_extends_or_begins_it_is_refused(tmp_path: Path, origin: str) -> None:
     with pytest.raises(OriginsCoincide, match="the store log and tenant default"):
         Journal.in_memory(origin=BASE, store_origin=origin)
     Journal.open(tmp_path / "s", create=True).close()
