@@ -15,6 +15,8 @@ from project import PARTS, ROOT, module_name, names_used, pyproject, sources, tr
 
 HEAVY = {"trio", "structlog", "click", "httpx2", "starlette", "hypercorn", "prometheus_client", "pytest"}
 
+TEST_NAME_CHARACTERS_MAX = 80
+
 ONLY_CLI = (
     "os.environ",
     "os.environb",
@@ -70,27 +72,40 @@ def test_the_tests_import_the_packages_that_the_recipe_installed(part: str) -> N
     assert Path(spec.origin).resolve().parent == homes[os.environ.get("SEALBOOK_TEST_INSTALL", "checkout")].resolve()
 
 
-@pytest.mark.parametrize("source", sources(), ids=module_name)
-def test_every_module_opens_with_a_sentence(source: Path) -> None:
-    docstring = ast.get_docstring(tree_of(source))
-    assert docstring, f"{source} has no docstring to say what belongs in it"
-    assert docstring.strip() != "placeholder"
+def test_every_module_opens_with_a_sentence() -> None:
+    said = {module_name(source): ast.get_docstring(tree_of(source)) or "" for source in sources()}
+    assert [module for module, docstring in said.items() if docstring.strip() in ("", "placeholder")] == []
 
 
-@pytest.mark.parametrize("source", sources(), ids=module_name)
-def test_no_module_imports_relatively(source: Path) -> None:
+def test_no_module_imports_relatively() -> None:
     """A module reached by two names would be two modules, with two different `Record` types."""
-    assert not [node.lineno for node in ast.walk(tree_of(source)) if isinstance(node, ast.ImportFrom) and node.level]
+    relative = [
+        f"{source.relative_to(ROOT)}:{node.lineno}"
+        for source in sources()
+        for node in ast.walk(tree_of(source))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert relative == []
 
 
-@pytest.mark.parametrize("source", sources("merkle", "indexes", "journal"), ids=module_name)
-def test_only_cli_reads_the_environment_configures_logging_or_opens_connections(source: Path) -> None:
+def test_only_cli_reads_the_environment_configures_logging_or_opens_connections() -> None:
     taken = [
         f"{source.relative_to(ROOT)}:{line}: {name}"
+        for source in sources("merkle", "indexes", "journal")
         for line, name in names_used(source)
         if any(name == banned or name.startswith(f"{banned}.") for banned in ONLY_CLI)
     ]
-    assert not taken
+    assert taken == []
+
+
+def test_no_name_of_a_test_is_longer_than_one_reads_at_once() -> None:
+    named = [
+        node.name
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    ]
+    assert [name for name in named if len(name) > TEST_NAME_CHARACTERS_MAX] == []
 
 
 @pytest.mark.parametrize("module", ["sealbook.merkle", "sealbook.indexes", "sealbook.journal"])

@@ -1,1 +1,1 @@
-"""What an auditor asks of a store or of a bundle, brings to it, and is told."""
+"""What an auditor asks of a store or a bundle, brings to it, and is told."""

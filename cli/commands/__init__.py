@@ -1,1 +1,1 @@
-"""One file per verb, or family of verbs: its options, what it asks the journal, what it prints."""
+"""One file per verb: its options, what it asks the journal, what it prints."""

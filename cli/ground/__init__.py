@@ -1,1 +1,1 @@
-"""What every verb stands on: the options before it, the store it opens, the files it is given, its exit code."""
+"""What every verb stands on: its options, the store it opens, the files it is given, its exit code."""

@@ -1,4 +1,4 @@
-"""Runs that others recorded: read strictly, as plain values, and brought into a tenant whole or not at all.
+"""Runs that other programs recorded: read strictly, and brought into a tenant whole or not at all.
 
 >>> from sealbook.cli.importing import READERS
 >>> history = READERS["traj"](b'[{"role": "assistant", "content": "hello"}]', "greeting.traj.json")

@@ -1,1 +1,1 @@
-"""Follow a log in public."""
+"""Follow a log in public, and remember every leaf."""

@@ -1,1 +1,1 @@
-"""The fields of records, and how they look: as JSON, as lines for people, as streams for programs."""
+"""The fields of records and how they look: JSON, lines for people, streams for programs."""

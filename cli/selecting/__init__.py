@@ -1,1 +1,1 @@
-"""Which records and runs a verb prints, found how, in which order, from where on."""
+"""Which records and runs a verb prints, and where they are found."""

@@ -1,1 +1,1 @@
-"""The witness server: what it remembers, which logs it cosigns for, how it answers over HTTP."""
+"""The witness server: what it remembers, which logs it cosigns for, how it answers."""

@@ -1,4 +1,4 @@
-"""The asynchronous faces of the journal: its verbs, awaited, in a trio program or in an asyncio one.
+"""The same verbs, awaited: in a trio program or in an asyncio one.
 
 They add no rule of their own: a verb builds the very request that the synchronous one builds, or makes its very read.
 What holds for both:

@@ -1,4 +1,4 @@
-"""Bundles: evidence files that are checked where no store is. What reads them knows neither storage nor network.
+"""Evidence as a file, checked where no store is: no storage, no network.
 
 >>> import io
 >>> from sealbook.journal import Journal, entries

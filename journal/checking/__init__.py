@@ -1,1 +1,1 @@
-"""Derive a store again from its record bytes, and say what differs."""
+"""Derive everything again from the record bytes, and say what differs."""

@@ -1,1 +1,1 @@
-"""Another store from this one: backups, restores, and what is saved of a damaged one."""
+"""Another store from this one: backups, restores, and what is left of a damaged store."""

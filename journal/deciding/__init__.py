@@ -1,1 +1,1 @@
-"""May this enter the journal, and what does it become? Pure: stored rows in, rows to store out."""
+"""May this enter, and what does it become? Pure: stored rows in, rows to store out."""

@@ -1,1 +1,1 @@
-"""The engine port and the engines that keep it: `lmdb` on disk, `memory` without a file system."""
+"""Ordered bytes in named tables: the port, and the engines that keep it."""

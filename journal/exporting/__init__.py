@@ -1,4 +1,4 @@
-"""Bundles, written from a store."""
+"""Write bundles from a store, and resume what was interrupted."""
 
 from __future__ import annotations
 

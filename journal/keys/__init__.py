@@ -1,1 +1,1 @@
-"""Keys, and what they have promised."""
+"""Keys, where they are kept, and what they have promised."""

@@ -1,1 +1,1 @@
-"""How a store in use is doing."""
+"""How a store in use is doing: bytes, leases held, metrics."""

@@ -1,1 +1,1 @@
-"""Answer from one snapshot, and follow what comes."""
+"""Answers from one snapshot, and following what comes."""

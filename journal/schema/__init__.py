@@ -1,1 +1,1 @@
-"""Where everything stands in the store."""
+"""Where everything stands: tables, standings, origins, the identity of a store."""

@@ -1,1 +1,1 @@
-"""The verbs, and the only place that opens transactions."""
+"""The verbs, composed by subject, and the only place that opens transactions."""

@@ -1,4 +1,4 @@
-"""For authors of engines: a conformance suite over the engine port, a clock to move, and raw access to rows.
+"""For authors of engines: a conformance suite over the port, a clock to move, raw rows.
 
 >>> from sealbook.journal.engine.memory import MemoryEngine
 >>> report = conformance(lambda clock: MemoryEngine(clock=clock))

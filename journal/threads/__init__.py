@@ -1,1 +1,1 @@
-"""Wake, wait and take turns."""
+"""Threads wake each other and take turns."""

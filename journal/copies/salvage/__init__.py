@@ -1,1 +1,1 @@
-"""What is left of a damaged store, and a new store from it."""
+"""Read what is left of a damaged store, and build a new store from it."""

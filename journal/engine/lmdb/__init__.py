@@ -1,4 +1,4 @@
-"""The engine over LMDB: a store on disk that processes share.
+"""A store on disk, over LMDB, that processes share.
 
 What LMDB does when it is not treated with respect, and what is done here about it:
 
