@@ -81,7 +81,7 @@ clean:
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Some distributions ship Python without ensurepip; their own pip can still fill the environment.
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml setup.py program/__main__.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Sealbook needs Python 3.11 or newer, and '$(PYTHON)' is not: name another one, as in make test PYTHON=python3.12" >&2; \
 	  exit 1; }
@@ -93,6 +93,8 @@ $(STAMP): pyproject.toml
 	       exit 1; }
 	@$(QUIETLY) $(PIP_INSTALL) --upgrade 'pip>=25.1'
 	@$(QUIETLY) $(PIP_INSTALL) --editable . --group dev
+	@purelib=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+	  && mkdir -p "$$purelib/sealbook" && cp program/__main__.py "$$purelib/sealbook/"
 	@touch $@
 
 # Who the benchmarks are measured beside. They stay out of .venv, where the tests would load their plugins; without them

@@ -5,22 +5,63 @@
 - `EngineFailed`: the storage could not do it; `maybe_written` says whether the write may have happened.
 - `UnknownVersion`: a newer build wrote this; upgrade. It is never reported as tampering.
 
-Errors carry their values as attributes. The text names the run alone; the tenant is the attribute `tenant`
-(behaviour D8), which the verb that raises fills in.
+Errors carry their values as attributes. The text names the run alone; the tenant is the attribute `tenant`,
+ which the verb that raises fills in.
+`next_step` says what the caller does next, as a value of the class, and `hint` names the situation where it needs more.
 """
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 MISMATCH_CHARACTERS_MAX = 160  # of each side: two of them are a line that people can still read
+
+
+class NextStep(enum.StrEnum):
+    """What a caller does about an error: one for each class of errors."""
+
+    FIX = "fix the call"
+    """The call itself is wrong, whatever the store holds."""
+    DECIDE = "decide"
+    """The store's state refuses the request: read it, and decide."""
+    RETRY = "retry"
+    """Nothing is wrong with the request: make it again later."""
+    REOPEN = "open another journal"
+    """This journal is of no more use here: open one that is."""
+    LOOK = "look at the world"
+    """What happened is not known: find out before anything is repeated."""
+    REPAIR = "repair the storage"
+    """The storage could not do it: make room, or mend what it says."""
+    RESTORE = "stop, check, restore"
+    """Stored bytes contradict themselves."""
+    UPGRADE = "upgrade"
+    """A newer build wrote this."""
+
+
+class Hint(enum.Enum):
+    """A situation that the class of an error does not tell by itself."""
+
+    UNREADABLE = enum.auto()
+    """The store's files cannot be read at all."""
+    FILE_MODES = enum.auto()
+    """The store's files, or their medium, may not be written."""
+    NEVER_LEASED = enum.auto()
+    """The run has no lease to renew or to give back."""
 
 
 class SealbookError(Exception):
     """The root of every error that the journal raises on purpose."""
 
+    next_step: ClassVar[NextStep] = NextStep.DECIDE
     tenant: str | None = None
+    hint: Hint | None = None
+
+    def hinting(self, hint: Hint) -> Self:
+        """This error, in that situation."""
+        self.hint = hint
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuilt, (type(self), dict(self.__dict__)))
@@ -57,6 +98,8 @@ class Refused(SealbookError):
 class InvalidName(Refused):
     """A tenant, run, case, admission source or id, actor or owner that is not a legal name."""
 
+    next_step: ClassVar[NextStep] = NextStep.FIX
+
     what: str
     value: object
     reason: str
@@ -69,6 +112,8 @@ class InvalidName(Refused):
 class InvalidEntry(Refused):
     """An entry that cannot become a record: a value that CBOR or the kind's schema does not take."""
 
+    next_step: ClassVar[NextStep] = NextStep.FIX
+
     where: str
     reason: str
 
@@ -79,6 +124,8 @@ class InvalidEntry(Refused):
 @dataclass(eq=False)
 class InvalidInput(Refused):
     """An argument outside its range."""
+
+    next_step: ClassVar[NextStep] = NextStep.FIX
 
     what: str
     value: object
@@ -92,6 +139,8 @@ class InvalidInput(Refused):
 class InvalidCursor(Refused):
     """A cursor that is malformed, or that another tenant, store or listing issued."""
 
+    next_step: ClassVar[NextStep] = NextStep.FIX
+
     reason: str
 
     def __str__(self) -> str:
@@ -101,6 +150,8 @@ class InvalidCursor(Refused):
 @dataclass(eq=False)
 class TooLarge(Refused):
     """A record whose body is longer than the limit. Sizes are bytes."""
+
+    next_step: ClassVar[NextStep] = NextStep.FIX
 
     size: int
     size_max: int
@@ -263,6 +314,8 @@ class Mismatch(Refused):
     `seq` is the record that a run's body departs from, where it is one.
     """
 
+    next_step: ClassVar[NextStep] = NextStep.FIX
+
     run: str
     what: str
     stated: object
@@ -280,6 +333,8 @@ class InDoubt(Refused):
 
     A function that cannot tell whether its effect happened raises `InDoubt(reason=…)`; its run fills in the rest.
     """
+
+    next_step: ClassVar[NextStep] = NextStep.LOOK
 
     run: str = ""
     effect: str = ""
@@ -299,6 +354,8 @@ class KeyRequired(Refused):
 
     Tasks do not take turns in the same order twice, so such a step needs a key of its own.
     """
+
+    next_step: ClassVar[NextStep] = NextStep.FIX
 
     run: str
     what: str
@@ -354,6 +411,8 @@ class NotFound(Refused):
 class Closed(Refused):
     """The journal has been closed."""
 
+    next_step: ClassVar[NextStep] = NextStep.REOPEN
+
     def __str__(self) -> str:
         return "the journal is closed: open it again"
 
@@ -361,6 +420,8 @@ class Closed(Refused):
 @dataclass(eq=False)
 class WrongLoop(Refused):
     """An asynchronous journal belongs to the event loop that enters it, and was used outside of it, or before."""
+
+    next_step: ClassVar[NextStep] = NextStep.REOPEN
 
     reason: str
 
@@ -371,6 +432,8 @@ class WrongLoop(Refused):
 @dataclass(eq=False)
 class Busy(Refused):
     """Another process or thread holds what this request needs, and waiting took too long."""
+
+    next_step: ClassVar[NextStep] = NextStep.RETRY
 
     what: str
 
@@ -393,6 +456,9 @@ class Unfinished(Refused):
 class ReadOnly(Refused):
     """A write through a journal that was opened with `readonly=True`."""
 
+    next_step: ClassVar[NextStep] = NextStep.REOPEN
+    hint = Hint.FILE_MODES
+
     def __str__(self) -> str:
         return "the journal is open for reading only: open it without readonly=True"
 
@@ -403,6 +469,8 @@ class ReadOnly(Refused):
 @dataclass(eq=False)
 class Corrupt(SealbookError):
     """Stored bytes contradict themselves. Where a run is to blame, `run` and `seq` say which record."""
+
+    next_step: ClassVar[NextStep] = NextStep.RESTORE
 
     what: str
     run: str | None = None
@@ -442,6 +510,8 @@ def _name(part: bytes) -> str:
 class EngineFailed(SealbookError):
     """The storage failed. `maybe_written` says whether the write may have happened all the same."""
 
+    next_step: ClassVar[NextStep] = NextStep.REPAIR
+
     what: str
     maybe_written: ClassVar[bool] = False
 
@@ -458,20 +528,28 @@ class StoreFull(EngineFailed):
 class StoreMissing(EngineFailed):
     """No store stands at this path."""
 
+    next_step: ClassVar[NextStep] = NextStep.FIX
+
 
 @dataclass(eq=False)
 class WrongFormat(EngineFailed):
     """The path holds something that is not a store, or a store of a format that this build does not read."""
+
+    next_step: ClassVar[NextStep] = NextStep.UPGRADE
 
 
 @dataclass(eq=False)
 class OpenedBeforeFork(EngineFailed):
     """The journal was opened before this process was forked. Open it anew in the child."""
 
+    next_step: ClassVar[NextStep] = NextStep.REOPEN
+
 
 @dataclass(eq=False)
 class IndexStale(EngineFailed):
     """The indexes are being rebuilt, or a rebuild was cut short. Chains stay readable; run `reindex`."""
+
+    next_step: ClassVar[NextStep] = NextStep.RETRY
 
     what: str = "the indexes are stale: run reindex (chains, verify and export work meanwhile)"
 
@@ -479,6 +557,8 @@ class IndexStale(EngineFailed):
 @dataclass(eq=False)
 class CommitUnknown(EngineFailed):
     """The commit was sent and its outcome could not be learnt: the records may stand or not."""
+
+    next_step: ClassVar[NextStep] = NextStep.LOOK
 
     maybe_written: ClassVar[bool] = True
 
@@ -489,6 +569,8 @@ class CommitUnknown(EngineFailed):
 @dataclass(eq=False)
 class UnknownVersion(SealbookError):
     """A newer build wrote this store or record. It is not damage: read it with that build."""
+
+    next_step: ClassVar[NextStep] = NextStep.UPGRADE
 
     what: str
     run: str | None = None

@@ -47,7 +47,19 @@ def test_every_module_lies_in_a_listed_package() -> None:
 
 
 def test_the_parts_are_mapped_to_their_folders() -> None:
-    assert pyproject()["tool"]["setuptools"]["package-dir"] == {f"sealbook.{part}": part for part in PARTS}
+    folders = {f"sealbook.{part}": part for part in PARTS} | {"sealbook": "program"}
+    assert pyproject()["tool"]["setuptools"]["package-dir"] == folders
+
+
+def test_the_program_runs_as_a_module_under_both_of_its_names() -> None:
+    shown = [
+        subprocess.run(
+            [sys.executable, "-P", "-m", module, "--help"], capture_output=True, text=True, check=True
+        ).stdout
+        for module in ("sealbook", "sealbook.cli")
+    ]
+    assert shown[0].startswith("Usage: ")
+    assert shown[0] == shown[1]
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -86,10 +86,12 @@ def code_of(error: BaseException) -> int | None:
 
 def line_of(error: BaseException) -> str:
     """The error in one line: what was wrong, with which value, and what to do. It is not yet safe for a terminal."""
+    from sealbook.journal import errors
+
     if isinstance(error, OSError):
         return _os_line(error)
     text = _text(error)
-    if text.endswith("from a copy"):  # of a store's files that cannot be read at all
+    if getattr(error, "hint", None) is errors.Hint.UNREADABLE:
         return f"{text}, {SALVAGE}"
     advice = _advice(error)
     return f"{text}: {advice}" if advice else text
@@ -102,8 +104,9 @@ def _text(error: BaseException) -> str:
     if isinstance(error, errors.NotFound):
         return f"no {error.what} {errors.shown(error.value, NOT_FOUND_CHARACTERS_MAX)}"
     text = str(error)
-    cause, _, advice = text.rpartition(": ")
-    return f"{cause}: {FILE_MODES}" if "readonly=True" in advice else text
+    if getattr(error, "hint", None) is errors.Hint.FILE_MODES:
+        return f"{text.rpartition(': ')[0]}: {FILE_MODES}"
+    return text
 
 
 def _os_line(error: OSError) -> str:
@@ -140,7 +143,7 @@ def _advice(error: BaseException) -> str | None:
         return "look with `sealbook show -n 20` whether it stands before you repeat it"
     if isinstance(error, errors.RestoredRun):
         return f"who knows that lets it go on with `sealbook lease force {_word(error.run)}`"
-    if isinstance(error, errors.LeaseNotHeld) and error.reason == "the run has no lease":
+    if isinstance(error, errors.LeaseNotHeld) and error.hint is errors.Hint.NEVER_LEASED:
         return f"`sealbook lease acquire {_word(error.run)}` takes one"
     if isinstance(error, errors.Fenced | errors.LeaseNotHeld):
         return f"`sealbook lease show {_word(error.run)}` shows who holds it"

@@ -41,7 +41,7 @@ def code_of_child(folder: Path) -> int | None:
         return code
     if -code not in KILLERS:
         return 128 - code  # as a shell tells it
-    from sealbook.journal import Corrupt
+    from sealbook.journal.errors import Corrupt, Hint
 
     if is_terminal(sys.stderr):
         sys.stderr.write(_SHOW_CURSOR)
@@ -49,7 +49,7 @@ def code_of_child(folder: Path) -> int | None:
     raise Corrupt(
         f"{folder}: the data file's pages are damaged: reading it killed the reader ({name}):"
         " stop writing, restore from a copy"
-    )
+    ).hinting(Hint.UNREADABLE)
 
 
 def _silence_libraries() -> None:

@@ -75,9 +75,11 @@ class VerbGroup(OptionsOnce, click.Group):
     @property
     def examples(self) -> tuple[str, ...]:
         """Each a whole line for a shell."""
+        if self.own_examples:
+            return self.own_examples
         context = click.Context(self)
         below = [self.get_command(context, name) for name in self.list_commands(context)]
-        return self.own_examples or tuple(verb.examples[0] for verb in below if isinstance(verb, Verb | VerbGroup))
+        return tuple(verb.examples[0] for verb in below if isinstance(verb, Verb | VerbGroup))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The examples, one per line as they are typed."""

@@ -114,3 +114,14 @@ def test_damage_names_its_record_and_its_row() -> None:
     assert str(Corrupt("is damaged", "r", 3)) == "r record 3: is damaged"
     assert str(Corrupt("is damaged", "r", None, "state", b"acme\0r")) == "r, table state key acme/r: is damaged"
     assert str(Corrupt("is damaged")) == "is damaged"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_error_says_what_its_caller_does_next(kind: type[SealbookError]) -> None:
+    assert isinstance(kind.next_step, errors.NextStep)
+    assert made(kind).next_step is kind.next_step
+
+
+def test_what_is_no_refusal_by_its_nature_says_so_though_its_base_stays() -> None:
+    steps = {kind.__name__: kind.next_step.name for kind in (errors.Busy, errors.Closed, errors.InDoubt)}
+    assert steps == {"Busy": "RETRY", "Closed": "REOPEN", "InDoubt": "LOOK"}

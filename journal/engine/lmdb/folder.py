@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from sealbook.journal.errors import Busy, Corrupt, EngineFailed, StoreFull, StoreMissing, WrongFormat
+from sealbook.journal.errors import Busy, Corrupt, EngineFailed, Hint, StoreFull, StoreMissing, WrongFormat
 
 SEALBOOK: Final = "SEALBOOK"
 SEALBOOK_NEW: Final = "SEALBOOK.new"
@@ -52,8 +52,11 @@ def refuse_all_but_a_store(folder: Path) -> None:
             raise StoreMissing(f"the creation of {folder} was cut short: create it again")
         if names == {WRITER_LOCK}:
             raise StoreMissing(f"no store at {folder}: create it first")
-        lost = ": if it was one, restore it from a copy" if DATA in names else ""
-        raise WrongFormat(f"{folder} is not a store: it has no {SEALBOOK}, it holds {_listed(names)}{lost}")
+        error = WrongFormat(f"{folder} is not a store: it has no {SEALBOOK}, it holds {_listed(names)}")
+        if DATA in names:
+            error.what += ": if it was one, restore it from a copy"
+            error.hint = Hint.UNREADABLE
+        raise error
     for name in sorted(names & OUR_FILES):
         if not stat.S_ISREG((folder / name).lstat().st_mode):
             raise WrongFormat(f"{folder / name} is not a regular file: a store's files stand in its own folder")
@@ -362,7 +365,9 @@ def failure(error: OSError, what: str) -> EngineFailed:
     if error.errno in FULL:
         return StoreFull(f"{what}: {reason}: free some space")
     if error.errno == errno.EROFS:
-        return EngineFailed(f"{what}: {reason}: open it with readonly=True, or make the medium writable")
+        what_to_do = "open it with readonly=True, or make the medium writable"
+        return EngineFailed(f"{what}: {reason}: {what_to_do}").hinting(Hint.FILE_MODES)
     if error.errno in DENIED:
-        return EngineFailed(f"{what}: {reason}: open it with readonly=True, or as the store's owner")
+        what_to_do = "open it with readonly=True, or as the store's owner"
+        return EngineFailed(f"{what}: {reason}: {what_to_do}").hinting(Hint.FILE_MODES)
     return EngineFailed(f"{what}: {reason}")

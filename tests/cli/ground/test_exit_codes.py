@@ -89,7 +89,12 @@ def test_every_class_of_error_is_among_the_examples() -> None:
         (errors.RecordedFailure("r", "00" * 32, 1, "ValueError", "no"), "`sealbook effects r` shows where it stands"),
         (errors.Mismatch("r", "the attempt of effect 00", 1, 2), "`sealbook effects r` shows where it stands"),
         (errors.Unfinished("b.partial", "it is damaged"), "repeat that export, or begin anew with --restart"),
-        (errors.EngineFailed("cannot open s/lock.mdb: denied: open it with readonly=True"), "lock.mdb writable"),
+        (
+            errors.EngineFailed("cannot open s/lock.mdb: denied: open it with readonly=True").hinting(
+                errors.Hint.FILE_MODES
+            ),
+            "lock.mdb writable",
+        ),
         (exit_codes.Unprinted("record 6 of r was written", OSError(errno.ENOSPC, "No space")), "record 6 of r was"),
     ],
 )

@@ -147,7 +147,7 @@ def test_a_fresh_effect_is_two_commits_and_no_read(
     with acme.leased("r", owner="w") as run:
         run.effect("a", lambda: None)
         counted: Counter[str] = Counter()
-        for owner, verb in ((journal, "_snapshot"), (journal.view.writer, "_write")):
+        for owner, verb in ((journal.view, "snapshot"), (journal.view.writer, "_write")):
             monkeypatch.setattr(owner, verb, counting(getattr(owner, verb), verb, counted))
         run.effect("a", lambda: None)
         run.effect("b", lambda: None, key=("b",))
