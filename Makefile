@@ -20,11 +20,12 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Runs one program, shows what it printed only if it failed.
 QUIETLY := tools/quietly
 
-.PHONY: help demo test interop check format lint types contracts wheel dev bench mutants clean
+.PHONY: help demo quick test interop check format lint types contracts wheel dev bench mutants clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo      kill an agent in the middle of an effect, take over, prove, tamper, find it'
+	@echo 'make quick     the tests that neither take seconds, nor start processes, nor write to a disk: under a minute'
 	@echo 'make test      the test suite; make test PYTEST_ARGS="tests/merkle -x" hands its arguments to pytest'
 	@echo 'make check     what CI runs: format, lint, types, import contracts, the suite on the wheel, every Python here'
 	@echo 'make format    let ruff format and fix'
@@ -37,6 +38,9 @@ help:
 
 demo: $(STAMP)
 	@$(BIN)/sealbook demo
+
+quick: dev
+	@SEALBOOK_TEST_INSTALL=checkout $(BIN)/python -P -m pytest -q --numprocesses=2 --dist=worksteal -m "not slow and not process"
 
 test: dev
 	@SEALBOOK_TEST_INSTALL=checkout $(BIN)/python -P -m pytest $(PYTEST_ARGS)

@@ -23,6 +23,21 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+STARTS_PROCESSES = ("subprocess", "os.fork", "multiprocessing", "ProcessPoolExecutor")  # as sources name it
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as `process` what writes to a disk, through a temporary folder, or stands where processes are started."""
+    starts: dict[Path, bool] = {}
+    for item in items:
+        if item.path not in starts:
+            source = item.path.read_text(encoding="utf-8")
+            starts[item.path] = any(name in source for name in STARTS_PROCESSES)
+        fixtures: list[str] = getattr(item, "fixturenames", [])
+        if starts[item.path] or not {"tmp_path", "tmp_path_factory"}.isdisjoint(fixtures):
+            item.add_marker(pytest.mark.process)
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of published vectors and recorded runs: $SEALBOOK_SHARED, or `shared` beside the repository."""

@@ -146,7 +146,7 @@ def _pytest(root: Path, copy: Path, tests: list[str]) -> Outcome:
 
 
 def _environment(copy: Path) -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    return os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "SEALBOOK_TEST_WHOLE": "1"}
 
 
 def _arguments() -> argparse.Namespace:

@@ -1,10 +1,8 @@
 """Test the built wheel: install it in clean environments and run the suite there, on every Python this machine has.
 
-The newest interpreter from 3.11 to 3.14 that really starts runs all but the tests marked `slow`. The one that runs this
-file is the one of `make test`, which runs all of them: where there are others, it runs here what meets an installation.
-Those between them run that and the library's tests. The tests come from the checkout, the packages only from the wheel.
-
-All of them side by side, since at any time some wait for a flush; what a suite prints is shown when it has ended.
+Of the interpreters from 3.11 to 3.14 that really start, the oldest and the newest run the whole suite, and the newest
+the long suites from end to end (`tests/support/effort.py`). Those between them run what `make quick` runs. The tests
+come from the checkout, the packages only from the wheel.
 """
 
 from __future__ import annotations
@@ -13,15 +11,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ROOT / "build" / "wheel-venv"
 TESTS = ROOT / "tests"
-EVERYTHING = [TESTS]
-INSTALLATION = [*sorted(TESTS.glob("test_*.py")), TESTS / "cli" / "test_process.py"]
-LIBRARY = [TESTS / "merkle", TESTS / "indexes", TESTS / "journal"]
+EVERYTHING: list[str | Path] = [TESTS]
+ON_ALL_PROCESSORS = ["--numprocesses=auto", "--dist=worksteal"]
+QUICK: list[str | Path] = ["-m", "not slow and not process", *EVERYTHING]
 SUPPORTED = [(3, minor) for minor in range(11, 15)]
 Version = tuple[int, int]
 
@@ -32,17 +29,13 @@ def main(dist: Path) -> int:
     others = {version: python for version in SUPPORTED if version != mine and (python := find(version))}
     pythons = {mine: Path(sys.executable), **others}
 
-    def tested_on(version: Version) -> subprocess.CompletedProcess[str]:
+    for version in sorted(pythons):
         _environment(wheel, pythons[version], version)
-        if version == max(others, default=mine):
-            return _suite(version, ["--numprocesses=auto", "--dist=worksteal", *EVERYTHING])
-        return _suite(version, INSTALLATION if version == mine else [*INSTALLATION, *LIBRARY])
-
-    with ThreadPoolExecutor(len(pythons)) as pool:
-        for version, finished in zip(pythons, pool.map(tested_on, pythons), strict=True):
-            print(f"the suite on the wheel, Python {_name(version)}\n{finished.stdout}", flush=True)
-            if finished.returncode:
-                sys.exit(f"the suite failed on Python {_name(version)} with exit code {finished.returncode}")
+        ends = version in (min(pythons), max(pythons))
+        finished = _suite(version, EVERYTHING if ends else QUICK, whole=version == max(pythons))
+        print(f"the suite on the wheel, Python {_name(version)}\n{finished.stdout}", flush=True)
+        if finished.returncode:
+            sys.exit(f"the suite failed on Python {_name(version)} with exit code {finished.returncode}")
     tested = [_name(version) for version in sorted(pythons)]
     absent = [_name(version) for version in SUPPORTED if version not in pythons]
     print(f"the wheel passes on Python {', '.join(tested)}; not on this machine: {', '.join(absent) or 'none'}")
@@ -79,13 +72,13 @@ def _environment(wheel: Path, python: Path, version: Version) -> None:
     _quietly(sys.executable, "-m", "pip", "--python", _inside(version), "install", "--quiet", wheel, "--group", "test")
 
 
-def _suite(version: Version, arguments: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+def _suite(version: Version, arguments: Sequence[str | Path], *, whole: bool) -> subprocess.CompletedProcess[str]:
     # -P keeps the checkout off the module path; test_packaging.py asserts that the wheel is what it imported.
     outside = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONHOME"}}
     return subprocess.run(
-        [_inside(version), "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *arguments],
+        [_inside(version), "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *ON_ALL_PROCESSORS, *arguments],
         cwd=ROOT,
-        env=outside | {"SEALBOOK_TEST_INSTALL": "wheel"},
+        env=outside | {"SEALBOOK_TEST_INSTALL": "wheel", "SEALBOOK_TEST_WHOLE": str(int(whole))},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

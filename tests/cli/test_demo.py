@@ -13,6 +13,7 @@ from sealbook.cli.main import cli
 from sealbook.journal import Journal
 
 
+@pytest.mark.slow
 def test_the_demo_comes_out_in_under_a_screen() -> None:
     result = CliRunner().invoke(cli, ["demo"])
     assert result.exit_code == 0, result.stderr
@@ -45,6 +46,7 @@ def test_a_world_that_is_charged_twice_breaks_the_story(tmp_path: Path, monkeypa
     assert result.stderr == "sealbook: demo: this did not come out: charge happened exactly once\n"
 
 
+@pytest.mark.slow
 def test_tampering_that_is_not_found_breaks_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(story, "_change_one_byte", lambda store, record: None)
     result = CliRunner().invoke(cli, ["demo"])

@@ -40,6 +40,7 @@ def test_a_line_is_one_line(text: str) -> None:
     assert line(text).isprintable() or line(text) == ""
 
 
+@pytest.mark.slow
 @given(st.recursive(st.text(alphabet=st.characters(codec="utf-8")) | st.binary(), st.lists))
 def test_data_is_shown_without_anything_that_a_terminal_acts_on(value: object) -> None:
     assert data_text({"value": value}).isprintable()

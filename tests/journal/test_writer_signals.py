@@ -175,6 +175,7 @@ def _answer_of(ticket: Ticket) -> Any:
         return error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strike", [Interrupted, TimeIsUp])
 @pytest.mark.parametrize(("role", "least"), [(LEADING, 100), (BEHIND, 15)])
 def test_a_signal_at_any_line_leaves_nobody_waiting_and_writes_nothing_twice(

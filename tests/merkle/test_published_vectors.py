@@ -301,6 +301,7 @@ def test_every_probe_is_accepted_or_refused_as_its_authors_meant(shared: Path) -
 # --- The naive definitions and ours ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ours_agree_with_the_naive_definition_on_every_size_up_to_300() -> None:
     leaves = [number.to_bytes(2) for number in range(300)]
     nodes, mth = stored_tree(leaves), naive_hash(leaves.__getitem__)
@@ -321,6 +322,7 @@ def test_ours_agree_with_the_naive_definition_on_every_size_up_to_300() -> None:
             )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_ours_agree_with_the_naive_definition_on_random_trees_of_tens_of_thousands() -> None:
     print("seed", SEED)
     chance = random.Random(SEED)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import publishing_world
 import pytest
+from effort import share
 from publishing_world import BASE, MARKS, Witness, witness
 
 from sealbook.cli.publishing import policy_file
@@ -38,8 +39,8 @@ from sealbook.merkle.witness import TrustedLog
 pytestmark = pytest.mark.slow
 
 SEED = 20261129
-KILLS = 300
-KILLS_PER_PHASE_MIN = 15
+KILLS = share(300)
+KILLS_PER_PHASE_MIN = share(15)
 EVENTS_MAX = 30  # marks, requests, decisions and turns before a publisher is killed: about two turns
 AIMED_MAX = 3  # times that a publisher gets to the mark at which it is killed, where it is
 PATIENCE_S = 60  # until a publisher is given up as hanging

@@ -85,6 +85,7 @@ def ask_without_end(client: socket.socket) -> None:
         client.sendall(GET * 1000)
 
 
+@pytest.mark.slow
 def test_who_asks_and_never_reads_is_left_and_the_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "SEND_SECONDS_MAX", 0.2)
     with served() as (port, _), connected(port) as client:
@@ -93,6 +94,7 @@ def test_who_asks_and_never_reads_is_left_and_the_others_are_served(monkeypatch:
         assert answered(port)
 
 
+@pytest.mark.slow
 def test_who_asks_and_never_reads_does_not_keep_the_server_from_stopping(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "SEND_SECONDS_MAX", 5.0)
     monkeypatch.setattr(connections, "GRACE_SECONDS_MAX", 0.1)

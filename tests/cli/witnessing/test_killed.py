@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 import witness_world
+from effort import share
 from witness_world import LEAVES, MARKS, NAME, PATIENCE_S, SHARED_LEAVES, GrowingLog, asked
 
 from sealbook.cli.witnessing.binding import read_state
@@ -30,9 +31,9 @@ from sealbook.merkle.witness import origin_key
 pytestmark = pytest.mark.slow
 
 SEED = 20261129
-KILLS = 300
+KILLS = share(300)
 KILLS_PER_LOG = 3
-KILLS_PER_PHASE_MIN = 15
+KILLS_PER_PHASE_MIN = share(15)
 REQUESTS_MAX = 16  # sent to a server before it is killed
 AIMED_MAX = 8  # times that a server gets to the mark at which it is killed, where it is
 HASHES_MAX = 2000  # about a millisecond between the last of them and the kill

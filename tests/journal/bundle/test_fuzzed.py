@@ -75,12 +75,14 @@ def test_files_that_were_edited_anywhere(bundles: list[bytes], codec: Codec) -> 
         judged(edited(contained(content_of(data), codec), contained(content_of(other), codec), chance))
 
 
+@pytest.mark.slow
 def test_content_that_was_edited_under_a_digest_that_holds(bundles: list[bytes]) -> None:
     chance = random.Random(SEED)
     for _ in range(2 * ROUNDS):
         judged(contained(edited(content_of(chance.choice(bundles)), content_of(chance.choice(bundles)), chance)))
 
 
+@pytest.mark.slow
 def test_frames_and_bodies_that_were_edited_under_lengths_and_hashes_that_hold(bundles: list[bytes]) -> None:
     chance = random.Random(SEED)
     for _ in range(3 * ROUNDS):

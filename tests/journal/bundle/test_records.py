@@ -149,6 +149,7 @@ def values() -> st.SearchStrategy[Any]:
     return st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.dictionaries(st.sampled_from(["v", "run", "data", "kind", "x"]), values()))
 def test_the_walk_takes_what_the_encoder_writes_and_knows_where_members_stand(body: dict[str, Any]) -> None:

@@ -82,6 +82,7 @@ def test_a_store_that_is_written_to_is_checked_without_a_false_alarm(level: Leve
 # --- damage ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_changed_byte_of_a_record_is_found_at_level_chain_with_run_and_seq() -> None:
     store = rich_store()
     engine = engine_of(store)

@@ -83,6 +83,7 @@ def block_ends(data: bytes) -> list[int]:
 # --- the same bytes --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", WHOLE + SELECTED, ids=lambda question: question.what)
 @pytest.mark.parametrize("count", [64, 101])
 def test_a_bundle_cut_off_anywhere_becomes_what_it_would_have_been(
@@ -206,6 +207,7 @@ def test_what_stands_there_is_not_read_from_the_store_again(
 # --- never a mixture -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_damage_to_what_stands_there_is_found_wherever_it_is(block_bytes: Callable[[int], None]) -> None:
     block_bytes(101)
     journal = rich_store()

@@ -104,6 +104,7 @@ def test_the_page_for_operators_has_every_metric() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_nothing_but_the_collector_imports_prometheus() -> None:
     importing = {
         source.name

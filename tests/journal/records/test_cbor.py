@@ -179,6 +179,7 @@ json_like: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=300, deadline=None)
 @given(json_like)
 def test_a_reader_gets_back_what_another_library_wrote_in_canonical_bytes(value: Any) -> None:

@@ -46,6 +46,7 @@ def hold(tenant: Tenant, run: str, seq: int, index: int) -> None:
 # --- which runs --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ten_thousand_open_runs_cost_one_leaf() -> None:
     journal = Journal.in_memory()
     acme = journal.tenant("acme")
