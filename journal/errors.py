@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, TypeVar
 
 MISMATCH_CHARACTERS_MAX = 160  # of each side: two of them are a line that people can still read
 
@@ -58,18 +58,22 @@ class SealbookError(Exception):
     tenant: str | None = None
     hint: Hint | None = None
 
-    def hinting(self, hint: Hint) -> Self:
-        """This error, in that situation."""
-        self.hint = hint
-        return self
-
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuilt, (type(self), dict(self.__dict__)))
+
+
+E = TypeVar("E", bound=SealbookError)
 
 
 def _rebuilt(cls: type[SealbookError], values: dict[str, Any]) -> SealbookError:
     error = cls.__new__(cls)
     error.__dict__.update(values)
+    return error
+
+
+def hinted(error: E, hint: Hint) -> E:
+    """The error, which was met in that situation."""
+    error.hint = hint
     return error
 
 

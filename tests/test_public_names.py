@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 
 import pytest
 from project import ROOT
@@ -48,3 +50,11 @@ def test_every_public_class_and_function_has_a_docstring(module: str) -> None:
 
 def _is_code(thing: object) -> bool:
     return inspect.isclass(thing) or inspect.isfunction(thing)
+
+
+def test_names_bases_and_signatures_are_those_of_the_page() -> None:
+    """`python tools/public_names.py > tests/public_names.txt` writes the page anew, when they change on purpose."""
+    command = [sys.executable, "-P", str(ROOT / "tools" / "public_names.py")]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    page = (ROOT / "tests" / "public_names.txt").read_text(encoding="utf-8")
+    assert shown.splitlines() == page.splitlines()

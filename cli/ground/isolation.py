@@ -41,15 +41,16 @@ def code_of_child(folder: Path) -> int | None:
         return code
     if -code not in KILLERS:
         return 128 - code  # as a shell tells it
-    from sealbook.journal.errors import Corrupt, Hint
+    from sealbook.journal.errors import Corrupt, Hint, hinted
 
     if is_terminal(sys.stderr):
         sys.stderr.write(_SHOW_CURSOR)
     name = signal.Signals(-code).name
-    raise Corrupt(
+    error = Corrupt(
         f"{folder}: the data file's pages are damaged: reading it killed the reader ({name}):"
         " stop writing, restore from a copy"
-    ).hinting(Hint.UNREADABLE)
+    )
+    raise hinted(error, Hint.UNREADABLE)
 
 
 def _silence_libraries() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sealbook.indexes.standing import Standing
 from sealbook.journal.engine.port import Moment
-from sealbook.journal.errors import Fenced, Hint, InvalidInput, LeaseHeld, LeaseNotHeld, RestoredRun
+from sealbook.journal.errors import Fenced, Hint, InvalidInput, LeaseHeld, LeaseNotHeld, RestoredRun, hinted
 from sealbook.journal.records.names import EPOCH_MAX, RESTORATION
 from sealbook.journal.schema.tables import LeaseRow
 
@@ -111,7 +111,7 @@ def acquire(
 def renew(run: str, row: LeaseRow | None, *, owner: str, epoch: int, ttl_ms: int, moment: Moment) -> LeaseRow:
     """The row with a new expiry and the same epoch; `LeaseNotHeld` unless this owner holds it live (A83, A84)."""
     if row is None:
-        raise LeaseNotHeld(run, owner, epoch, "the run has no lease").hinting(Hint.NEVER_LEASED)
+        raise hinted(LeaseNotHeld(run, owner, epoch, "the run has no lease"), Hint.NEVER_LEASED)
     if row.epoch != epoch:
         raise LeaseNotHeld(run, owner, epoch, f"the current epoch is {row.epoch}")
     if not row.owner:

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from sealbook.journal.errors import Busy, Corrupt, EngineFailed, Hint, StoreFull, StoreMissing, WrongFormat
+from sealbook.journal.errors import Busy, Corrupt, EngineFailed, Hint, StoreFull, StoreMissing, WrongFormat, hinted
 
 SEALBOOK: Final = "SEALBOOK"
 SEALBOOK_NEW: Final = "SEALBOOK.new"
@@ -366,8 +366,8 @@ def failure(error: OSError, what: str) -> EngineFailed:
         return StoreFull(f"{what}: {reason}: free some space")
     if error.errno == errno.EROFS:
         what_to_do = "open it with readonly=True, or make the medium writable"
-        return EngineFailed(f"{what}: {reason}: {what_to_do}").hinting(Hint.FILE_MODES)
+        return hinted(EngineFailed(f"{what}: {reason}: {what_to_do}"), Hint.FILE_MODES)
     if error.errno in DENIED:
         what_to_do = "open it with readonly=True, or as the store's owner"
-        return EngineFailed(f"{what}: {reason}: {what_to_do}").hinting(Hint.FILE_MODES)
+        return hinted(EngineFailed(f"{what}: {reason}: {what_to_do}"), Hint.FILE_MODES)
     return EngineFailed(f"{what}: {reason}")

@@ -11,7 +11,7 @@ import lmdb
 from sealbook.journal.engine.lmdb import datafile
 from sealbook.journal.engine.lmdb import folder as store_folder
 from sealbook.journal.engine.lmdb.failures import READERS_MAX
-from sealbook.journal.errors import Corrupt, Hint, WrongFormat
+from sealbook.journal.errors import Corrupt, Hint, WrongFormat, hinted
 
 LIB_VERSION: Final = 0  # LMDB 0.9, whatever the wheel or the environment prefers
 TABLES_MAX: Final = 128
@@ -54,8 +54,8 @@ def refuse_unfit(data: Path) -> None:
     except datafile.NotLmdb as error:
         if error.data_format is not None:
             raise WrongFormat(f"cannot read {data}: {error}") from error
-        raise Corrupt(f"{data} is damaged: {error}: restore it from a copy").hinting(Hint.UNREADABLE) from error
+        raise hinted(Corrupt(f"{data} is damaged: {error}: restore it from a copy"), Hint.UNREADABLE) from error
     except datafile.Damaged as error:
-        raise Corrupt(f"{data} is damaged: {error}: restore it from a copy").hinting(Hint.UNREADABLE) from error
+        raise hinted(Corrupt(f"{data} is damaged: {error}: restore it from a copy"), Hint.UNREADABLE) from error
     except OSError as error:
         raise store_folder.failure(error, f"cannot read {data}") from error

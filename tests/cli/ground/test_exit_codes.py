@@ -90,8 +90,9 @@ def test_every_class_of_error_is_among_the_examples() -> None:
         (errors.Mismatch("r", "the attempt of effect 00", 1, 2), "`sealbook effects r` shows where it stands"),
         (errors.Unfinished("b.partial", "it is damaged"), "repeat that export, or begin anew with --restart"),
         (
-            errors.EngineFailed("cannot open s/lock.mdb: denied: open it with readonly=True").hinting(
-                errors.Hint.FILE_MODES
+            errors.hinted(
+                errors.EngineFailed("cannot open s/lock.mdb: denied: open it with readonly=True"),
+                errors.Hint.FILE_MODES,
             ),
             "lock.mdb writable",
         ),
