@@ -1,4 +1,4 @@
-"""Hold docs/behaviour.md to the suite: each test that it names exists, and each rule that is due stands there."""
+"""Hold tests/behaviour.md to the suite: each test that it names exists, and each rule that is due stands there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from project import ROOT, tree_of
 
 pytestmark = pytest.mark.slow  # page and tests are the same for every interpreter
 
-PAGE = ROOT / "docs" / "behaviour.md"
+PAGE = ROOT / "tests" / "behaviour.md"
 ROW = re.compile(r"^\| ([ABP]?\d+) \| [^|]+ \| (.+) \|$", re.M)
 NODE = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 # What answers a row that no test of this suite does: a decision, with or without its clause, or another part.

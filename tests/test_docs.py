@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from project import ROOT, module_name, sources, tree_of
+from project import ROOT, module_name, pyproject, sources, tree_of
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 DOCTEST_OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -93,6 +93,30 @@ def test_the_examples_of_the_document_run(
         else:
             source = "\n" * (block.line - 1) + block.text  # so that a traceback names the document's own line
             exec(compile(source, document, "exec"), module.__dict__)
+
+
+README = ROOT / "README.md"
+README_LINES_MAX = 150
+
+
+def test_the_readme_is_short_and_its_links_lead_somewhere_from_the_package_index_too() -> None:
+    text = README.read_text(encoding="utf-8")
+    repository = pyproject()["project"]["urls"]["Repository"]
+    assert text.count("\n") < README_LINES_MAX
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert [link for link in links if not link.startswith(f"{repository}/")] == []
+    paths = [re.sub(r"^/(blob|tree)/main/", "", link.removeprefix(repository)) for link in links]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_each_python_block_of_the_readme_runs_alone(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    python = [block for block in blocks(README.read_text(encoding="utf-8")) if block.language == "python"]
+    assert len(python) == 2
+    exec(compile("\n" * (python[number].line - 1) + python[number].text, README, "exec"), {"__name__": "readme"})
 
 
 def run_command(command: Command, where: str) -> None:

@@ -58,3 +58,10 @@ def test_names_bases_and_signatures_are_those_of_the_page() -> None:
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     page = (ROOT / "tests" / "public_names.txt").read_text(encoding="utf-8")
     assert shown.splitlines() == page.splitlines()
+
+
+def test_the_page_lists_every_method_with_its_signature_and_what_it_does() -> None:
+    """`python tools/public_names.py --methods` prints the section anew."""
+    command = [sys.executable, "-P", str(ROOT / "tools" / "public_names.py"), "--methods"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert f"\n{shown.strip()}\n" in (ROOT / "docs" / "api.md").read_text(encoding="utf-8")

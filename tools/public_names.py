@@ -1,6 +1,7 @@
 """Print every public name of the library: what it is, its bases, and the signatures of its methods.
 
     python tools/public_names.py > tests/public_names.txt
+    python tools/public_names.py --methods    (the methods of METHODS_OF, as docs/api.md lists them)
 
 `tests/test_public_names.py` holds the library to that page, so that a name, a base or a parameter never goes unnoticed.
 Of bases it prints the public and the built-in ones. How classes are made that callers only receive is left out.
@@ -25,6 +26,30 @@ MODULES = (
     "sealbook.journal.bundle",
     "sealbook.journal.testing",
 )
+
+
+METHODS_OF = ("Journal", "Tenant", "LeasedRun")
+
+
+def methods() -> Iterator[str]:
+    """The methods of the classes that callers use most, each with its signature and what it does in one line."""
+    public = importlib.import_module("sealbook.journal")
+    for name in METHODS_OF:
+        thing = getattr(public, name)
+        yield f"### {name}"
+        yield ""
+        for member in sorted(dir(thing)):
+            if not member.startswith("_") and (shown := _member(thing, member)):
+                says = (inspect.getdoc(getattr(thing, member)) or "").split("\n\n")[0].replace("\n", " ")
+                signature = "" if shown == ": property" else shown.replace("(self, ", "(").replace("(self)", "()")
+                yield f"- `{member}{signature.removesuffix(' (classmethod)').replace('(cls, ', '(')}`: {_first(says)}"
+        yield ""
+
+
+def _first(text: str) -> str:
+    """The first sentence."""
+    end = text.find(". ")
+    return text if end < 0 else text[: end + 1]
 
 
 def lines() -> Iterator[str]:
@@ -78,7 +103,7 @@ def _signature(function: object) -> str:
     except (TypeError, ValueError):
         return "(…)"
     parameters = [parameter.replace(annotation=_text(parameter.annotation)) for parameter in found.parameters.values()]
-    return str(found.replace(parameters=parameters, return_annotation=_text(found.return_annotation))).replace("'", "")
+    return str(found.replace(parameters=parameters, return_annotation=_text(found.return_annotation)))
 
 
 def _text(annotation: object) -> object:
@@ -87,11 +112,21 @@ def _text(annotation: object) -> object:
         text = annotation
     else:
         text = getattr(annotation, "__name__", str(annotation))
-    if isinstance(text, str):
-        for alias in ("requests.", "ask.", "leases.", "typing."):
-            text = text.replace(alias, "")
-    return text
+    if not isinstance(text, str):
+        return text
+    for alias in ("requests.", "ask.", "leases.", "typing."):
+        text = text.replace(alias, "")
+    return _Unquoted(text)
+
+
+class _Unquoted(str):
+    """Text that a signature shows as it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 if __name__ == "__main__":
-    sys.stdout.write("\n".join(lines()))
+    sys.stdout.write("\n".join(methods() if sys.argv[1:] == ["--methods"] else lines()))

@@ -1,6 +1,6 @@
 """Faults that users of comparable systems reported, carried over: one test for each, and its whole kind is meant.
 
-The number in a name is the report's. docs/behaviour.md says which reports are tested elsewhere.
+The number in a name is the report's. tests/behaviour.md says which reports are tested elsewhere.
 """
 
 from __future__ import annotations
