@@ -2,7 +2,7 @@
 
     outcome      tenant 00 outcome 00 arrival:u64be  ->  run
 
-`arrival` is that of the RunConcluded (behaviour D10).
+`arrival` is that of the RunConcluded.
 """
 
 from __future__ import annotations

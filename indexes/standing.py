@@ -11,7 +11,7 @@
 | Note | | stays | |
 | any other | | ends | |
 
-An outcome stays until the next conclusion (behaviour A66): a run that failed and was resumed is still listed under
+An outcome stays until the next conclusion: a run that failed and was resumed is still listed under
 `failed` until it concludes again. `concluded` says whether the last record is the conclusion.
 """
 
@@ -29,7 +29,7 @@ SEALING_EXCEPTIONS = frozenset({"failed", "exhausted", "quarantined", "withheld"
 
 
 def seals(outcome: str) -> bool:
-    """Whether a conclusion with this outcome ends the run for good. Unknown names do (behaviour D11)."""
+    """Whether a conclusion with this outcome ends the run for good. Unknown names do."""
     return outcome not in SEALING_EXCEPTIONS
 
 
@@ -131,7 +131,7 @@ class Standing(NamedTuple):
 
     @property
     def final(self) -> bool:
-        """Whether the run has concluded with an outcome that seals, so that nothing may follow (D22)."""
+        """Whether the run has concluded with an outcome that seals, so that nothing may follow."""
         return self.concluded and self.outcome is not None and seals(self.outcome)
 
 

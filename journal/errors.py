@@ -224,7 +224,7 @@ class RunSealed(Refused):
 
 @dataclass(eq=False)
 class Concluded(Refused):
-    """The run's conclusion is final (its outcome seals), so nothing may follow it (behaviour D22)."""
+    """The run's conclusion is final (its outcome seals), so nothing may follow it."""
 
     run: str
     outcome: str
@@ -235,7 +235,7 @@ class Concluded(Refused):
 
 @dataclass(eq=False)
 class NotConcluded(Refused):
-    """A seal of a run whose last record is no conclusion, or one whose outcome does not seal (behaviour D22)."""
+    """A seal of a run whose last record is no conclusion, or one whose outcome does not seal."""
 
     run: str
     last_kind: str | None
@@ -392,7 +392,7 @@ class RecordedFailure(Refused):
 class RestoredRun(Refused):
     """The run was open when its store was exported: what it did afterwards, and with which effects, is not known.
 
-    Nobody writes to it until an operator who knows, or can find out, forces its lease (behaviour D14).
+    Nobody writes to it until an operator who knows, or can find out, forces its lease.
     """
 
     run: str

@@ -41,7 +41,7 @@ class Checkpoint:
             raise Malformed(f"checkpoint: size is 0 to {SIZE_MAX}, not {shown(self.size)}")
         if not isinstance(self.root, bytes) or len(self.root) != HASH_BYTES:
             raise Malformed(f"checkpoint: root is {HASH_BYTES} bytes, not {shown(self.root)}")
-        # A witness that remembered another root at size 0 would refuse every later checkpoint (behaviour P47).
+        # A witness that remembered another root at size 0 would refuse every later checkpoint.
         if self.size == 0 and self.root != EMPTY_ROOT:
             raise Malformed(f"checkpoint: size 0 has the empty tree's root, not {self.root.hex()}")
 

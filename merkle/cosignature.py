@@ -114,7 +114,7 @@ def verify_subtree_cosignature(
 
 def check_timestamp(timestamp: int, *, now: int, age_seconds_max: int | None = None) -> None:
     """The timestamp of a checkpoint's cosignature is sane as of `now`, all in POSIX seconds: not 0, not ahead of us by
-    more than clocks differ, and, where an age is given, not older (behaviour P54)."""
+    more than clocks differ, and, where an age is given, not older."""
     if timestamp == 0:
         raise VerificationError("cosignature has timestamp 0: it makes no claim of freshness")
     # "verifiers MAY reject cosignatures with timestamps in the future"

@@ -23,7 +23,7 @@ assert SIZE_MAX.bit_length() == PROOF_HASHES_MAX
 
 
 class LeafHash(bytes):
-    """The hash of a leaf: 32 bytes, of a type of its own (behaviour P43).
+    """The hash of a leaf: 32 bytes, of a type of its own.
 
     Trees and verifiers take leaves as `LeafHash` only, so a plain digest, which lacks the leaf prefix, cannot become
     a leaf by mistake. Wrap bytes only where they are known to be a leaf hash, as when a stored tree node is read.

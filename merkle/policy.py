@@ -153,8 +153,7 @@ class Policy:
 
 def freshness_findings(cosignatures: Iterable[Signature], *, now: int, age_seconds_max: int) -> dict[VerifierKey, str]:
     """The keys whose cosignature is too old, too far ahead or without a time as of `now`, in POSIX seconds, and why.
-    Each is held against the clock by itself: timestamps of different keys say nothing about each other (behaviour
-    P54)."""
+    Each is held against the clock by itself: timestamps of different keys say nothing about each other."""
     findings: dict[VerifierKey, str] = {}
     for signature in cosignatures:
         try:

@@ -115,7 +115,7 @@ def inclusion_proof(*, index: int, size: int, read: Reader) -> list[bytes]:
 
 def consistency_proof(*, old_size: int, new_size: int, read: Reader) -> list[bytes]:
     """The hashes that lead from the root of the first `old_size` leaves to that of the first `new_size`: RFC 6962's
-    PROOF(old_size, D[new_size]). Empty when the sizes are equal or the old one is 0 (behaviour A109)."""
+    PROOF(old_size, D[new_size]). Empty when the sizes are equal or the old one is 0."""
     _check_number("old size", old_size)
     _check_number("new size", new_size)
     if old_size > new_size:

@@ -17,7 +17,7 @@ from sealbook.merkle.hashing import HASH_BYTES, PROOF_HASHES_MAX, SIZE_MAX, Leaf
 
 
 def verify_inclusion(*, leaf: LeafHash, index: int, size: int, proof: Sequence[bytes], root: bytes) -> None:
-    """Leaf number `index` of the tree of `size` leaves with this root is `leaf` (behaviour P44)."""
+    """Leaf number `index` of the tree of `size` leaves with this root is `leaf`."""
     if not isinstance(leaf, LeafHash):
         raise TypeError(f"leaf is a LeafHash, not {type(leaf).__name__}: hash the leaf entry with leaf_hash")
     _check_number("index", index)
@@ -63,7 +63,7 @@ def verify_consistency(
     """The first `old_size` leaves of the tree with `new_root` are all leaves of the tree with `old_root`.
 
     Old size 0 is refused: every tree begins with the empty one, so nothing would be shown. Whoever starts from
-    nothing, as a witness at first contact does, decides that case before asking (behaviour D24)."""
+    nothing, as a witness at first contact does, decides that case before asking."""
     _check_number("old size", old_size)
     _check_number("new size", new_size)
     _check_hash("old root", old_root)

@@ -199,7 +199,7 @@ class Objection(Enum):
 
 
 INTEGRITY = frozenset({Objection.SHRANK, Objection.FORKED, Objection.INCONSISTENT})
-"""Objections that no retry removes: the log is not the one that was cosigned, only longer (behaviour P51)."""
+"""Objections that no retry removes: the log is not the one that was cosigned, only longer."""
 
 _PROOF_OBJECTIONS = frozenset({Objection.INCOHERENT, Objection.FORKED, Objection.PROOF_MISSING, Objection.INCONSISTENT})
 assert all(objection.status == 422 for objection in _PROOF_OBJECTIONS)
@@ -306,7 +306,7 @@ def decide(
     submission: Submission, state: WitnessState | None, signers: Collection[NoteSigner], *, now: int
 ) -> Cosigning | Refusal:
     """Checks 4 to 7 against the state of the submission's log, `None` if it was never cosigned. `now` is POSIX seconds.
-    Every signer cosigns (behaviour P50)."""
+    Every signer cosigns."""
     assert state is None or state.checkpoint.origin == submission.checkpoint.origin
     remembered = submission.log.initial if state is None else state.checkpoint
     size = 0 if remembered is None else remembered.size
@@ -333,7 +333,7 @@ def _objection(submission: Submission, remembered: Checkpoint | None) -> tuple[O
     size = 0 if remembered is None else remembered.size
     if old_size != size:
         return Objection.STALE, f"old size is {size}, not {old_size}"
-    # A witness that remembered another root for the empty tree would refuse every later checkpoint (behaviour P47).
+    # A witness that remembered another root for the empty tree would refuse every later checkpoint.
     if not submission.coherent:
         return Objection.INCOHERENT, "size 0 has the empty tree's root"
     if remembered is None or size == 0:

@@ -50,7 +50,7 @@ class Stale:
 
 
 class AlarmKind(Enum):
-    """How log and witness contradict each other (behaviour P51)."""
+    """How log and witness contradict each other."""
 
     AHEAD = "the witness remembers a size beyond ours"
     WENT_BACKWARDS = "the witness remembers less than it cosigned"
@@ -104,7 +104,7 @@ def read_answer(
 
 
 def split_views(checkpoints: Iterable[Checkpoint]) -> list[tuple[Checkpoint, Checkpoint]]:
-    """Every two checkpoints of one origin and size whose roots differ (behaviour P53). Those of different sizes are
+    """Every two checkpoints of one origin and size whose roots differ. Those of different sizes are
     settled by a consistency proof and by nothing else."""
     return [
         (one, other)

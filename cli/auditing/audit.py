@@ -4,9 +4,9 @@
 2. The leaves of each log keep the rules that a monitor holds a log to (`merkle.monitor`).
 3. In a store log, each head of a tag extends the one before it: a proof of consistency is computed and verified.
 4. Each checkpoint that was published is signed by its log, and cosigned as the auditor's policy wants.
-5. Of runs: which ended for good with an effect in doubt (behaviour P57), and how many nobody admitted (P61).
+5. Of runs: which ended for good with an effect in doubt, and how many nobody admitted.
 
-What does not hold is a finding, wherever it is found; the audit goes on (behaviour B25). What stays open is listed.
+What does not hold is a finding, wherever it is found; the audit goes on. What stays open is listed.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def findings_of(published: Sequence[Published]) -> list[Finding]:
 
 
 def open_questions(published: Sequence[Published], desk: Desk) -> Iterator[str]:
-    """What stays open of how the logs stand in public, one line each (behaviour P60)."""
+    """What stays open of how the logs stand in public, one line each."""
     if desk.policy is None:
         yield "who signed and cosigned the logs' checkpoints, and how old they are: no --policy"
         return

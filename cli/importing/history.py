@@ -83,7 +83,7 @@ class History:
 
     @property
     def seal(self) -> bool:
-        """Whether the run is sealed with its conclusion (behaviour D11)."""
+        """Whether the run is sealed with its conclusion."""
         return self.outcome is not None and seals(self.outcome)
 
     @property
@@ -99,7 +99,7 @@ class History:
         """The segments for a run of this name: the first record gets its admission key."""
         first, *others = self.segments
         admission = first.entries[0]
-        assert admission.kind == "RunAdmitted"  # behaviour D21
+        assert admission.kind == "RunAdmitted"
         key = {"source": self.source, "id": self.admission_id(run)}
         keyed = replace(admission, data={**admission.data, **key})
         return (replace(first, entries=(keyed, *first.entries[1:])), *others)

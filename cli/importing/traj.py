@@ -66,7 +66,7 @@ def read(text: bytes, name: str) -> History:
 
 
 def outcome_of(exit_status: str) -> str:
-    """The exit status in the spelling of an outcome (behaviour D11)."""
+    """The exit status in the spelling of an outcome."""
     words = _OTHER.sub("-", _HUMP.sub("-", exit_status).lower()).strip("-")
     if not words:
         return "unknown"

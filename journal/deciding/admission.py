@@ -1,10 +1,10 @@
 """Decide whether entries may enter a run's chain, and what each becomes. Pure: stored state in, moves out.
 
-Rule 1: a sealed run takes nothing (`RunSealed`), a run whose conclusion seals takes nothing (`Concluded`, D22).
+Rule 1: a sealed run takes nothing (`RunSealed`), a run whose conclusion seals takes nothing (`Concluded`).
 Rule 2: the epoch must be the current one (`Fenced`; see `lease`).
-Rule 3: `RunAdmitted` stands at seq 1 only (D21), and its admission key is honoured once per tenant.
+Rule 3: `RunAdmitted` stands at seq 1 only, and its admission key is honoured once per tenant.
 Rule 4: an effect moves as MOVES says; each attempt has one recorded start.
-Rule 5: nothing follows a conclusion within one batch (D22).
+Rule 5: nothing follows a conclusion within one batch.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Who may append to a run: leases and the fence, as pure rules over a stored row and a moment.
 
-The fence compares epochs, never clocks (behaviour D5): an epoch whose lease expired or was released may still append
+The fence compares epochs, never clocks: an epoch whose lease expired or was released may still append
 until somebody acquires the run anew. Clocks decide one thing only, whether a lease is live: on the boot that granted
 it by CLOCK_BOOTTIME, which no wall-clock step moves, and otherwise by wall time.
 """
@@ -61,7 +61,7 @@ def remaining_ms(row: LeaseRow, moment: Moment) -> int:
 
 
 def next_epoch(run: str, row: LeaseRow | None, standing: Standing | None, restoration: int) -> int:
-    """The epoch that `acquire` would issue: above every one issued or written under (behaviour A50, D14)."""
+    """The epoch that `acquire` would issue: above every one issued or written under."""
     written = 0 if standing is None else standing.epoch
     issued = 0 if row is None else row.epoch
     epoch = max(written, issued, restoration * RESTORATION) + 1
@@ -73,8 +73,8 @@ def next_epoch(run: str, row: LeaseRow | None, standing: Standing | None, restor
 def fence(run: str, epoch: int, row: LeaseRow | None, standing: Standing | None, restoration: int) -> None:
     """Raise `Fenced` unless this epoch may append to the run.
 
-    A leased run takes its lease's epoch alone (A54). One that was never leased takes an epoch not below its last
-    record's and not above the next one that `acquire` would issue (D17).
+    A leased run takes its lease's epoch alone. One that was never leased takes an epoch not below its last
+    record's and not above the next one that `acquire` would issue.
     """
     if row is not None:
         if epoch != row.epoch:
@@ -98,7 +98,7 @@ def acquire(
     moment: Moment,
     restoration: int,
 ) -> LeaseRow:
-    """The row of a new lease. `LeaseHeld` while one is live, also for its own owner: acquiring never renews (A80).
+    """The row of a new lease. `LeaseHeld` while one is live, also for its own owner: acquiring never renews.
     `RestoredRun` for a run that was open when its store was restored, until an operator has forced its lease."""
     if row is not None and is_restored(row):
         raise RestoredRun(run)
@@ -109,7 +109,7 @@ def acquire(
 
 
 def renew(run: str, row: LeaseRow | None, *, owner: str, epoch: int, ttl_ms: int, moment: Moment) -> LeaseRow:
-    """The row with a new expiry and the same epoch; `LeaseNotHeld` unless this owner holds it live (A83, A84)."""
+    """The row with a new expiry and the same epoch; `LeaseNotHeld` unless this owner holds it live."""
     if row is None:
         raise hinted(LeaseNotHeld(run, owner, epoch, "the run has no lease"), Hint.NEVER_LEASED)
     if row.epoch != epoch:
@@ -124,7 +124,7 @@ def renew(run: str, row: LeaseRow | None, *, owner: str, epoch: int, ttl_ms: int
 
 
 def released(epoch: int) -> LeaseRow:
-    """The row of a lease that nobody holds. The epoch stays, so that it is never issued again (A85)."""
+    """The row of a lease that nobody holds. The epoch stays, so that it is never issued again."""
     return LeaseRow("", epoch, 0, 0, UNKNOWN_BOOT)
 
 
@@ -134,5 +134,5 @@ def restored(restoration: int) -> LeaseRow:
 
 
 def is_restored(row: LeaseRow) -> bool:
-    """Whether it is that row still, which forcing the lease replaces (behaviour D14)."""
+    """Whether it is that row still, which forcing the lease replaces."""
     return row.epoch >= RESTORATION and row.epoch % RESTORATION == 0

@@ -176,7 +176,7 @@ class Overlay:
         self._set(self._leases, (tenant, run), row)
 
     def check_head(self, standing: Standing) -> None:
-        """Recompute the hash of the run's last record before anything is chained to it (behaviour D4).
+        """Recompute the hash of the run's last record before anything is chained to it.
 
         Where this process made that record and nobody has written since, it has the hash already.
         """

@@ -370,7 +370,7 @@ def _attempt(attempt: object, effect: bytes | None, where: str) -> int:
     return attempt
 
 
-# What the store reads from the data of the kinds that it acts on, type-checked (behaviour D23). Other members are free.
+# What the store reads from the data of the kinds that it acts on, type-checked. Other members are free.
 
 
 def read_admitted(data: dict[str, Any], effect: bytes | None, where: str) -> dict[str, Any]:

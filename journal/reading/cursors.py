@@ -2,7 +2,7 @@
 
 A cursor is base64url of a position and a 16-byte tag: BLAKE3, keyed with the store's secret, over the tenant, the
 listing with its arguments, and the position. So it is refused by another tenant, another listing and another store,
-and a position is never trusted that the store did not issue (behaviour D13).
+and a position is never trusted that the store did not issue.
 """
 
 from __future__ import annotations

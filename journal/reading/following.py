@@ -23,7 +23,7 @@ from sealbook.journal.records.record import Record
 from sealbook.journal.records.versions import Upcaster
 from sealbook.journal.threads.wakeups import Bell, Pulse
 
-PAGE_RECORDS: Final = 100  # few enough to be read within a task of an event loop (decision 18)
+PAGE_RECORDS: Final = 100  # few enough to be read within a task of an event loop
 HASH_BYTES: Final = 32
 
 

@@ -1,7 +1,7 @@
 """Answer questions from one snapshot: records in pages, standings, and every listing.
 
 A page is read, the snapshot is closed, and the next page goes on after the last position: nothing here is carried out
-to a caller's loop. Whatever is unreadable or foreign is `Corrupt`, named by its key; nothing is skipped (D1, D2).
+to a caller's loop. Whatever is unreadable or foreign is `Corrupt`, named by its key; nothing is skipped.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """A run whose lease expired without being released. `expired_at` is unix milliseconds (behaviour D7)."""
+    """A run whose lease expired without being released. `expired_at` is unix milliseconds."""
 
     run: str
     owner: str
@@ -93,7 +93,7 @@ class Effect:
 
 
 def head(snapshot: Snapshot, tenant: str, run: str) -> Head:
-    """The end of the run's chain; seq 0 and zero bytes for a run without records (behaviour A78)."""
+    """The end of the run's chain; seq 0 and zero bytes for a run without records."""
     standing = stored_standing(snapshot, tenant, run)
     return Head(0, GENESIS) if standing is None else Head(standing.records, standing.head)
 
@@ -251,7 +251,7 @@ def by_outcome(snapshot: Snapshot, tenant: str, name: str, position: bytes | Non
 
 
 def count_by_outcome(snapshot: Snapshot, tenant: str, name: str) -> int:
-    """How many runs `by_outcome` lists in all (A102): counted in pages, never from a counter."""
+    """How many runs `by_outcome` lists in all: counted in pages, never from a counter."""
     prefix = outcome.prefix(tenant, name)
     lo, hi, count = prefix, tables.prefix_end(prefix), 0
     while page := snapshot.scan(outcome.TABLE, lo, hi, 1000):
@@ -306,7 +306,7 @@ def by_activity(
 def case_records(
     snapshot: Snapshot, upcaster: Upcaster, tenant: str, name: str, position: bytes | None, limit: int
 ) -> Part[Record]:
-    """The records of a case, by run and seq (behaviour A77). The position is run 00 seq:u64be."""
+    """The records of a case, by run and seq. The position is run 00 seq:u64be."""
     prefix = case.prefix(tenant, name)
     lo, hi, given = prefix, tables.prefix_end(prefix), ("", 0)
     if position is not None:
@@ -350,7 +350,7 @@ def names(snapshot: Snapshot, tenant: str, index: str, position: bytes | None, l
 
 
 def abandoned(snapshot: Snapshot, moment: Moment, tenant: str, position: bytes | None, limit: int) -> Part[Abandoned]:
-    """Runs whose lease expired while somebody held it, oldest expiry first. It scans the tenant's lease rows (A90)."""
+    """Runs whose lease expired while somebody held it, oldest expiry first. It scans the tenant's lease rows."""
     prefix = text(tenant)
     lo, hi = prefix, tables.prefix_end(prefix)
     found = []

@@ -29,7 +29,7 @@ EPOCH_MAX = 2**53 - 1  # exact in every JSON reader
 RESTORATION = 2**32  # epochs of one restoration of a store
 LIMIT_MAX = 2**31 - 1
 TTL_MS_MIN = 1_000
-TTL_MS_MAX = 10 * 365 * 86_400_000  # ten years; keeps now + ttl far below any overflow (A47)
+TTL_MS_MAX = 10 * 365 * 86_400_000  # ten years; keeps now + ttl far below any overflow
 
 OPERATOR_RUN = "~tenant"  # the store's own record of operator acts on a tenant
 STORE_LOG = "~store"  # stands in keys where a tenant's name would, and is none: the store log's rows
@@ -90,7 +90,7 @@ def check_owner(name: object) -> str:
 
 
 def check_actor(name: object) -> str:
-    """The person or system behind an operator act: not blank, at most 256 bytes (D18)."""
+    """The person or system behind an operator act: not blank, at most 256 bytes."""
     actor = _text("actor", name, ACTOR_BYTES_MAX)
     if not actor.strip():
         raise InvalidName("actor", name, "is blank")
@@ -105,7 +105,7 @@ def check_kind(name: object) -> str:
 
 
 def check_outcome(name: object) -> str:
-    """The name of an outcome: `[a-z][a-z0-9-]{0,31}` (D11)."""
+    """The name of an outcome: `[a-z][a-z0-9-]{0,31}`."""
     if not isinstance(name, str) or not _OUTCOME.fullmatch(name):
         raise InvalidName("outcome", name, "must be 1 to 32 of a-z 0-9 - and begin with a letter")
     return plain_text(name)
@@ -140,7 +140,7 @@ def check_epoch(value: object) -> int:
 
 
 def check_limit(value: object) -> int:
-    """A page's limit: 0 (an empty page) to 2**31 - 1 (D13)."""
+    """A page's limit: 0 (an empty page) to 2**31 - 1."""
     return _integer("limit", value, LIMIT_MAX)
 
 
@@ -150,7 +150,7 @@ def check_size(what: str, value: object) -> int:
 
 
 def check_ttl(seconds: object) -> int:
-    """A lease's time to live in seconds, as whole milliseconds: 1 s to ten years (A46, A47)."""
+    """A lease's time to live in seconds, as whole milliseconds: 1 s to ten years."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise InvalidInput("ttl", seconds, "must be a number of seconds")
     if not TTL_MS_MIN / 1000 <= seconds <= TTL_MS_MAX / 1000:  # false for NaN and infinity too

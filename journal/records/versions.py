@@ -18,7 +18,7 @@ class Upcaster(Protocol):
 
 
 class IdentityUpcaster:
-    """The default: every kind is at version 1 and nothing is lifted (behaviour P22)."""
+    """The default: every kind is at version 1 and nothing is lifted."""
 
     def current_version(self, kind: str) -> int:
         """Always 1."""

@@ -1,7 +1,7 @@
 """Admission: may the message that asks for a run create one, or has it done so before?
 
 A message is named by its source and its id there. A tenant honours such a key once, whoever delivers it again and how
-many at a time (behaviour P37).
+many at a time.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from sealbook.journal.records.record import Record
 from sealbook.journal.running.needs import Pause, Read, Rule, Submit
 
 TTL_S_DEFAULT = 30.0
-TTL_MS_MIN = 2_000  # below it, a pause of the garbage collector or of a disk is a lost lease (behaviour P36)
+TTL_MS_MIN = 2_000  # below it, a pause of the garbage collector or of a disk is a lost lease
 RENEWALS_PER_TTL = 3
 RETRIES_PER_TTL = 12  # a refused renewal is tried again so often, and so long before the expiry it is given up
 assert RENEWALS_PER_TTL < RETRIES_PER_TTL

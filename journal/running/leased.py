@@ -88,7 +88,7 @@ class LeasedRun(UnderLease):
 
     The lease is acquired at the beginning and renewed in the background while the block lasts. Once it is lost, the
     next verb raises `Fenced`. A block that ends cleanly releases it. One that ends in an exception leaves what a crash
-    would leave: the lease expires by itself, because nobody knows whether taking over is safe (behaviour B28).
+    would leave: the lease expires by itself, because nobody knows whether taking over is safe.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The verbs of a leased run: what a body may do, in which order it is recorded, and what a replay hands back.
 
-Rule 1: an effect's start is durable before its function is called, and its end is recorded after (behaviour P39).
+Rule 1: an effect's start is durable before its function is called, and its end is recorded after.
 Rule 2: what was recorded is handed back; the world is asked once.
 Rule 3: a body that asks for something else than it asked for before is refused (`Mismatch`), before it is recorded.
 Rule 4: while an effect is under way nothing is named by its place (`KeyRequired`), because tasks take no turns.

@@ -1,4 +1,4 @@
-"""Which origin each log has, and the refusal of a configuration in which two logs would share one (behaviour A24).
+"""Which origin each log has, and the refusal of a configuration in which two logs would share one.
 
 The tenant `default` has the base itself, every other tenant `<base>/<tenant>`. A log's key is named after its origin,
 and a witness knows a log by its origin alone: two logs under one origin would be one log with two histories.

@@ -360,7 +360,7 @@ class EffectRow(NamedTuple):
 
     @classmethod
     def decode(cls, place: Place, run: str, value: bytes | None) -> EffectRow | None:
-        """The row, None for an effect that was never started; `Corrupt` for words that no build wrote (A44)."""
+        """The row, None for an effect that was never started; `Corrupt` for words that no build wrote."""
         if value is None:
             return None
         try:

@@ -175,7 +175,7 @@ def _after(page: Sequence[Row], limit: int) -> bytes | None:
 
 @contextmanager
 def _naming(tenant: str) -> Iterator[None]:
-    """Errors name the run alone; the tenant is their attribute (behaviour D8)."""
+    """Errors name the run alone; the tenant is their attribute."""
     try:
         yield
     except SealbookError as error:

@@ -75,7 +75,7 @@ class WritingVerbs(Verbs):
         return lease
 
     def request_cancel(self, run: str, *, actor: str, reason: str = "", basis: str = "asserted") -> CancelAnswer:
-        """Record in `~tenant` that somebody wants the run to stop. The first request stands (behaviour D18)."""
+        """Record in `~tenant` that somebody wants the run to stop. The first request stands."""
         answer: CancelAnswer = self._submit(self._ask.request_cancel(run, actor=actor, reason=reason, basis=basis))
         return answer
 

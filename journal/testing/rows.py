@@ -46,7 +46,7 @@ def record_rows(engine: Engine, tenant: str, run: str) -> dict[int, Row]:
 
 
 def tamper_body(engine: Engine, tenant: str, run: str, seq: int, body: bytes) -> None:
-    """Replace a record's body and keep its hash; nothing happens when there is no such record (behaviour A32)."""
+    """Replace a record's body and keep its hash; nothing happens when there is no such record."""
     row = record_rows(engine, tenant, run).get(seq)
     if row is not None:
         key, value = row
@@ -54,7 +54,7 @@ def tamper_body(engine: Engine, tenant: str, run: str, seq: int, body: bytes) ->
 
 
 def delete_records(engine: Engine, tenant: str, run: str) -> int:
-    """Remove a run's records and leave everything else, its leaf in the log included; how many there were (A33)."""
+    """Remove a run's records and leave everything else, its leaf in the log included; how many there were."""
     found = record_rows(engine, tenant, run)
     for key, _ in found.values():
         tamper(engine, tables.JOURNAL, key, None)

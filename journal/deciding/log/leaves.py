@@ -1,7 +1,7 @@
 """The tenant's log over `merkle`: adding a leaf, and answering with checkpoints and proofs.
 
-Checkpoint, positions and proof of one answer come from one snapshot (behaviour D6). A leaf is never removed or
-skipped, so a leaf's index is its log position (D15).
+Checkpoint, positions and proof of one answer come from one snapshot. A leaf is never removed or
+skipped, so a leaf's index is its log position.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class InclusionProof:
 
     `leaf_kind` is `seal`, `anchor`, or `anchor-batch` for a leaf that attests many runs at once. That the run's own
     `inner_entry` is one of the batch's, `inner` proves; `seq` and `head` are that entry's.
-    It proves presence. That no newer leaf of the run exists, it does not prove (behaviour D12).
+    It proves presence. That no newer leaf of the run exists, it does not prove.
     """
 
     run: str
@@ -83,7 +83,7 @@ def add_leaf(overlay: Overlay, standing: Standing, *, sealing: bool) -> Standing
     moved = with_leaf(standing, index=index, seq=standing.records, sealing=sealing)
     overlay.set_standing(moved)
     if sealing:
-        overlay.set_lease(tenant, run, None)  # sealing ends the lease in the same transaction (D7)
+        overlay.set_lease(tenant, run, None)  # sealing ends the lease in the same transaction
     return moved
 
 
@@ -155,7 +155,7 @@ def checkpoint(snapshot: Snapshot, tenant: str, origin: str, size: int | None = 
 
 
 def consistency(snapshot: Snapshot, tenant: str, old_size: int) -> ConsistencyProof:
-    """The proof from `old_size` to the log as it stands; `InvalidInput` for a size that it has not reached (A109)."""
+    """The proof from `old_size` to the log as it stands; `InvalidInput` for a size that it has not reached."""
     size, read = log_size(snapshot, tenant), snapshot_reader(tenant, snapshot)
     if old_size > size:
         raise InvalidInput("old size", old_size, f"exceeds the log's size, {size}")
@@ -164,7 +164,7 @@ def consistency(snapshot: Snapshot, tenant: str, old_size: int) -> ConsistencyPr
 
 
 def own_inclusion(snapshot: Snapshot, standing: Standing, size: int) -> InclusionProof | None:
-    """The proof of the run's highest leaf of its own below `size`; None when it has none (A111, D12)."""
+    """The proof of the run's highest leaf of its own below `size`; None when it has none."""
     tenant, run = standing.tenant, standing.run
     leaf = highest_leaf(snapshot, standing, size)
     if leaf is None:
