@@ -77,11 +77,11 @@ GUARANTEES: list[Guarantee] = [
         test="tests/journal/writing/test_writer.py::test_when_one_request_may_be_at_fault_each_is_tried_alone[error0]",
     ),
     Guarantee(
-        promise="A commit whose outcome a signal has hidden is told to nobody as written, nor as not written.",
+        promise="A write that ended by no error of ours is told to nobody as not written.",
         file="journal/writing/writer.py",
-        line="elif transaction.stage != NOT_WRITTEN:",
-        mutation="elif False:",
-        test="tests/journal/test_writer_signals.py::test_a_signal_that_strikes_the_leader_deceives_nobody_else[None]",
+        line="_unknown(error) if decided is not None and _may_have_written(error) else error",
+        mutation="error",
+        test="tests/journal/test_writer_signals.py::test_what_ends_a_write_by_no_error_of_ours_deceives_nobody[None]",
     ),
     Guarantee(
         promise="A request that is under way cannot be withdrawn.",
@@ -91,53 +91,34 @@ GUARANTEES: list[Guarantee] = [
         test="tests/journal/writing/test_writer.py::test_a_ticket_can_be_withdrawn_until_a_transaction_has_taken_it",
     ),
     Guarantee(
-        promise="What is written is told as written, whatever signal struck the one that wrote it.",
+        promise="Where an engine noted that nothing was written, each request of the transaction is tried alone.",
         file="journal/writing/writer.py",
-        line="self._tell_untold()\n        self._gather()",
-        mutation="self._gather()",
-        test="tests/journal/test_writer_signals.py::test_a_signal_at_any_line_leaves_nobody_waiting_and_writes_nothing_twice[leading-100-Interrupted]",
-    ),
-    Guarantee(
-        promise="An ordinary exception of a signal handler, after the commit, makes nobody write again.",
-        file="journal/writing/writer.py",
-        line="if answer and transaction.stage == NOT_WRITTEN:",
-        mutation="if answer:",
-        test="tests/journal/test_writer_signals.py::test_an_ordinary_exception_of_a_signal_handler_writes_nothing_twice[durable]",
+        line='not isinstance(error, SealbookError) and NOT_WRITTEN not in getattr(error, "__notes__", ())',
+        mutation="not isinstance(error, SealbookError)",
+        test=(
+            "tests/journal/test_writer_signals.py::"
+            "test_what_ends_a_write_by_no_error_of_ours_deceives_nobody[nothing was written]"
+        ),
     ),
     Guarantee(
         promise="What a journal was asked is answered, also when everybody who knew it has forgotten it.",
         file="journal/writing/writer.py",
-        line="        if ticket.home is not None:\n            self._work_is_there.ring(self)",
-        mutation="        if ticket.home is not None:\n            self._work_is_there.ring()",
-        test=(
-            "tests/journal/writing/test_writer.py::test_a_journal_that_nobody_knows_any_more_still_answers_what_it_was_asked"
-        ),
+        line="            self._queue[ticket] = None\n            self._work_is_there.ring(self)",
+        mutation="            self._queue[ticket] = None\n            self._work_is_there.ring()",
+        test="tests/journal/writing/test_writer.py::test_a_journal_that_nobody_knows_any_more_still_answers_what_it_was_asked",
     ),
     Guarantee(
-        promise="An ordinary exception of a signal handler never has a request decided twice.",
+        promise="A request whose caller a signal struck is withdrawn, or its transaction has taken it.",
         file="journal/writing/writer.py",
-        line="return noted or (NOT_WRITTEN if isinstance(error, SealbookError) else transaction.stage)",
-        mutation="return noted or (NOT_WRITTEN if isinstance(error, Exception) else transaction.stage)",
-        test=(
-            "tests/journal/test_writer_signals.py::"
-            "test_a_signal_at_any_line_leaves_nobody_waiting_and_writes_nothing_twice[leading-100-TimeIsUp]"
-        ),
-    ),
-    Guarantee(
-        promise="An event loop is told its answers, also when a signal handler raises while it is being told.",
-        file="journal/writing/writer.py",
-        line="for _ in range(2):  # a signal",
-        mutation="for _ in range(1):  # a signal",
-        test=(
-            "tests/journal/test_writer_signals.py::"
-            "test_a_signal_at_any_line_leaves_nobody_waiting_and_writes_nothing_twice[leading-100-TimeIsUp]"
-        ),
+        line="        except BaseException:  # a signal handler's: its caller does not wait",
+        mutation="        except MemoryError:  # a signal handler's: its caller does not wait",
+        test="tests/journal/test_writer_signals.py::test_a_signal_that_strikes_a_waiting_caller_withdraws_its_request",
     ),
     Guarantee(
         promise="A signer that raises whatever it likes ends no thread of the writer.",
         file="journal/writing/writer.py",
-        line="answer = isinstance(error, Exception) or threading.current_thread() is self._thread",
-        mutation="answer = isinstance(error, Exception)",
+        line="        except BaseException as error:  # a signer's too, whatever it raises",
+        mutation="        except Exception as error:  # a signer's too, whatever it raises",
         test="tests/journal/writing/test_writer.py::test_a_signer_that_wants_to_end_its_thread_does_not_end_the_writers",
     ),
     Guarantee(
@@ -169,31 +150,24 @@ GUARANTEES: list[Guarantee] = [
         test="tests/journal/store/test_verbs.py::test_a_journal_that_nobody_has_closed_says_so_and_frees_its_store",
     ),
     Guarantee(
-        promise="A request that is withdrawn while it leads makes no second leader.",
+        promise="A caller whose thread of the writer has died is answered by another one.",
         file="journal/writing/writer.py",
-        line="        self._work_is_there.ring(self)\n        return True",
-        mutation="        self._queue.pop(ticket, None)\n        self._wake(self._first())\n        return True",
-        test="tests/journal/writing/test_writer.py::test_a_ticket_that_is_withdrawn_while_it_leads_makes_nobody_else_lead",
+        line="                self._need_thread()\n                if sys",
+        mutation="                if sys",
+        test="tests/journal/writing/test_writer.py::test_where_the_thread_has_died_another_one_answers",
     ),
     Guarantee(
-        promise="Requests that are tried alone stay behind their leader until the last of them is tried.",
+        promise="A write that is asked for within a write is refused, and does not wait for itself.",
         file="journal/writing/writer.py",
-        line="                self._commit([ticket])",
-        mutation="                self._commit([ticket])\n                self._leave()",
-        test="tests/journal/writing/test_writer.py::test_whoever_leads_stays_first_until_everybody_has_an_answer",
-    ),
-    Guarantee(
-        promise="The leader leaves the queue last, so that nobody leads beside it.",
-        file="journal/writing/writer.py",
-        line="for ticket in reversed(list(self._queue)):",
-        mutation="for ticket in list(self._queue):",
-        test="tests/journal/writing/test_writer.py::test_the_leader_leaves_the_queue_last",
+        line="        if threading.current_thread() is self._thread:",
+        mutation="        if False:",
+        test="tests/journal/writing/test_writer.py::test_a_write_within_a_write_is_refused_at_once",
     ),
     Guarantee(
         promise="An event loop that cannot be told keeps nobody else waiting.",
         file="journal/writing/writer.py",
-        line="                with suppress(Exception):\n                    home.finished(tickets)",
-        mutation="                if True:\n                    home.finished(tickets)",
+        line="            with suppress(Exception):\n                home.finished(tickets)",
+        mutation="            if True:\n                home.finished(tickets)",
         test="tests/journal/writing/test_writer.py::test_a_loop_that_cannot_be_told_keeps_nobody_else_from_being_told",
     ),
     Guarantee(
@@ -213,8 +187,8 @@ GUARANTEES: list[Guarantee] = [
     Guarantee(
         promise="Nothing is written of a request whose caller a signal struck while it was handed over.",
         file="journal/writing/writer.py",
-        line="            self.withdraw(ticket)\n            raise",
-        mutation="            raise",
+        line="            return ticket\n        except BaseException:",
+        mutation="            return ticket\n        except MemoryError:",
         test="tests/journal/test_writer_signals.py::test_a_signal_while_a_ticket_is_handed_over_takes_it_back",
     ),
     Guarantee(
@@ -278,8 +252,11 @@ GUARANTEES: list[Guarantee] = [
     Guarantee(
         promise="An answer is given after the commit, whoever is killed.",
         file="journal/writing/writer.py",
-        line="            transaction.stage = UNDECIDED",
-        mutation="            self._answer(batch, answers)",
+        line="            decided = overlay, snapshot.version if writes else None",
+        mutation=(
+            "            decided = overlay, snapshot.version if writes else None\n"
+            "            self._answer(batch, answers)"
+        ),
         test="tests/journal/aio/test_storm.py::test_a_storm_over_one_store_deceives_nobody[short]",
     ),
     Guarantee(
@@ -4222,8 +4199,8 @@ GUARANTEES: list[Guarantee] = [
     Guarantee(
         promise="Followers are woken at once by what their own process commits.",
         file="journal/writing/writer.py",
-        line="            if transaction.version is not None:\n                self._moved()",
-        mutation="            if False:\n                self._moved()",
+        line="        if version is not None:\n            self._moved()",
+        mutation="        if False:\n            self._moved()",
         test="tests/journal/reading/test_following.py::test_a_refusal_wakes_nobody",
     ),
     Guarantee(

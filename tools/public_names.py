@@ -79,6 +79,8 @@ def _thing(name: str, thing: object, public: list[type]) -> Iterator[str]:
         for member in sorted(dir(thing)):
             if not member.startswith("_") and (shown := _member(thing, member)):
                 yield f"    {member}{shown}"
+    elif hasattr(thing, "__origin__"):
+        yield f"{name}: type alias"
     elif callable(thing):
         yield f"{name}{_signature(thing)}"
     else:

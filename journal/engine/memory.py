@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from sealbook.journal.engine.port import Applied, Clock, Row, Snapshot, Traits, Work, Writes
+from sealbook.journal.engine.port import NOT_WRITTEN, Applied, Clock, Row, Snapshot, Traits, Work, Writes
 from sealbook.journal.errors import Closed, Corrupt, ReadOnly
 
 KEY_BYTES_MAX: Final = 511  # LMDB's limit, so that whatever fits here fits on disk
@@ -64,8 +64,12 @@ class MemoryEngine:
                 raise ReadOnly
             if self._call_work_twice:
                 self._decided(work)
-            writes, answers = self._decided(work)
-            self._check(writes)
+            try:
+                writes, answers = self._decided(work)
+                self._check(writes)
+            except BaseException as error:
+                error.add_note(NOT_WRITTEN)
+                raise
             self._apply(writes)
             return Applied(answers)
 

@@ -1,19 +1,19 @@
 """Group commit: what many callers ask at the same time is decided in order and made durable by one transaction.
 
-Callers stand in one queue. The thread whose ticket is first leads: it takes as many tickets as one transaction may
-hold, has them decided and committed, and gives every one its answer; then the next in the queue leads. So a lone
-caller commits on its own thread and waits for nobody. Event loops do not block, so the writer's own thread, started
-when the first of them comes, leads in their stead.
+Callers stand in one queue, and the writer's own thread serves it: it takes as many tickets as one transaction may hold,
+has them decided and committed, and gives every one its answer. The thread starts with the first request and ends with
+the writer. Callers in threads wait for their answer; event loops are told.
 
-Rule 1: one thread leads at a time, because the first ticket alone leads, and is the last of its transaction to leave.
-Rule 2: a signal handler may raise between any two steps of Python. Joining and leaving the queue, and being taken or
-withdrawn, are one call of C each; a leader's tickets stay in the queue until they are answered; what a leader was kept
-from telling, the next one tells; and whoever waits looks now and then whether it is first.
+Rule 1: that thread alone takes tickets and commits. No signal handler runs on it, so a commit is never struck half way.
+Rule 2: a signal handler may strike a caller between any two steps of Python. Joining the queue, and being taken or
+withdrawn, are one call of C each: a struck caller's ticket is withdrawn, or its transaction has taken it.
+Rule 3: no caller waits without looking: where the thread has died, another one is started.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import weakref
@@ -27,7 +27,7 @@ from sealbook.journal.deciding import requests
 from sealbook.journal.deciding.batch import decide_over
 from sealbook.journal.deciding.overlay import Overlay
 from sealbook.journal.deciding.recent import Recent
-from sealbook.journal.engine.port import DURABLE, NOT_WRITTEN, STAGES, UNDECIDED, Moment, Snapshot, Work, Writes
+from sealbook.journal.engine.port import NOT_WRITTEN, Moment, Snapshot, Work, Writes
 from sealbook.journal.errors import (
     Busy,
     Closed,
@@ -43,8 +43,8 @@ from sealbook.journal.writing.statistics import Statistics
 
 ENTRIES_MAX: Final = 1000  # in one transaction
 BYTES_MAX: Final = 16 * 2**20  # of encoded data in one transaction
-LOOK_SECONDS: Final = 0.02  # how often the waiting look for themselves
-GATHERING_SHARE: Final = 0.5  # of the last transaction's time, for which a leader waits at most for others to come
+LOOK_SECONDS: Final = 1.0  # how often a waiting caller looks whether the writer's thread lives
+GATHERING_SHARE: Final = 0.5  # of the last transaction's time, for which the thread waits at most for others to come
 GATHERING_SECONDS_MAX: Final = 0.002
 GATHERING_PAUSE: Final = 0.00005  # seconds between two looks
 
@@ -58,9 +58,9 @@ class Home(Protocol):
     """An event loop whose tasks wait for answers."""
 
     def finished(self, tickets: Sequence[Ticket]) -> None:
-        """Called from whichever thread committed, once per transaction, with all the answered tickets of this home.
+        """Called from the writer's thread, once per transaction, with all the answered tickets of this home.
 
-        Once more with the same tickets when a signal came meanwhile. What it raises is lost: others wait to be told.
+        What it raises is lost: others wait to be told.
         """
         ...
 
@@ -68,7 +68,7 @@ class Home(Protocol):
 class Ticket:
     """One request in the queue, and its answer once it has one."""
 
-    __slots__ = ("_answer", "_fate", "_wake", "asked_at", "entries", "home", "payload_bytes", "request", "tenant")
+    __slots__ = ("_answer", "_fate", "_told", "asked_at", "entries", "home", "payload_bytes", "request", "tenant")
 
     def __init__(self, tenant: str, request: requests.Request, home: Home | None) -> None:
         self.tenant, self.request, self.home = tenant, request, home
@@ -76,7 +76,9 @@ class Ticket:
         self.asked_at = time.perf_counter()
         self._fate: dict[None, object] = {}
         self._answer: Any = _NONE
-        self._wake: Callable[[], object] | None = None
+        self._told = threading.Lock()  # free once the answer is known, where a thread waits for it
+        if home is None:
+            self._told.acquire()
 
     @property
     def answered(self) -> bool:
@@ -92,24 +94,21 @@ class Ticket:
         """Whether nothing of it is or will be written."""
         return self._fate.get(None, _TAKEN) is not _TAKEN
 
+    def answer(self, answer: Any) -> None:
+        """Give it its answer, or the error that is one, and wake the thread that waits for it."""
+        self._answer = answer
+        if self.home is None:
+            self._told.release()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long for the answer; whether it is known."""
+        return self._told.acquire(timeout=seconds)
+
     def result(self) -> Any:
         """The answer, or the error that it is, raised."""
         if isinstance(self._answer, BaseException):
             raise self._answer
         return self._answer
-
-
-class _Transaction:
-    """What is being committed, how far it has come, and what is to be told of it."""
-
-    __slots__ = ("answers", "batch", "overlay", "stage", "version")
-
-    def __init__(self, batch: Sequence[Ticket]) -> None:
-        self.batch = batch
-        self.stage = NOT_WRITTEN
-        self.answers: Sequence[Any] = ()
-        self.version: int | None = None  # that it was decided at, if it writes anything
-        self.overlay: Any = None
 
 
 class Writer:
@@ -123,12 +122,11 @@ class Writer:
         statistics: Statistics,
         moved: Callable[[], None],
     ) -> None:
-        """`moved` is called whenever something was written, after those who asked for it have their answers."""
+        """`moved` is called whenever something was, or may have been, written, before the answers are given."""
         self._write, self._give_way, self._moved = write, give_way, moved
         self._setting, self._statistics = setting, statistics
         self._recent = Recent()
-        self._queue: dict[Ticket, None] = {}  # in order of arrival; its first one leads
-        self._untold: _Transaction | None = None  # the last one, until everybody has its answer
+        self._queue: dict[Ticket, None] = {}  # in order of arrival, until they are answered
         self._expected = 1  # how many may be about to ask, by what the last transaction met
         self._last_seconds = 0.0
         self._closed = False
@@ -136,7 +134,6 @@ class Writer:
         self._work_is_there = Bell()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
-        self._one_thread = threading.Lock()  # held by the writer's own thread as long as it lives
 
     @property
     def queue(self) -> int:
@@ -148,44 +145,28 @@ class Writer:
 
         Raises besides what the request's rules refuse: `Busy`, `Closed`, `CommitUnknown`, and what the engine fails of.
         """
-        self._must_be_open()
-        ticket = Ticket(tenant, request, None)
+        if threading.current_thread() is self._thread:  # a signer, an upcaster or a clock that writes
+            raise Busy("a write cannot be asked for within a write of the same journal")
+        ticket = self._enter(Ticket(tenant, request, None))
         try:
-            self._queue[ticket] = None
-            while not ticket.answered:
-                if self._first() is ticket:
-                    self._lead()
-                else:
-                    self._wait(ticket)
-        finally:
-            self._queue.pop(ticket, None)
-            self._wake(self._first())
+            while not ticket.wait(LOOK_SECONDS):
+                self._need_thread()
+                if sys.is_finalizing():  # no other thread runs any more
+                    raise Closed
+        except BaseException:  # a signal handler's: its caller does not wait for an answer any more
+            self.withdraw(ticket)
+            raise
         return ticket.result()
 
     def enlist(self, tenant: str, request: requests.Request, home: Home) -> Ticket:
         """Hand the request over and return at once; `home.finished` is called with the ticket once it is answered."""
-        self._must_be_open()
-        if self._thread is None:
-            self._start_thread()
-        ticket = Ticket(tenant, request, home)
-        try:
-            self._queue[ticket] = None
-            self._wake(ticket)
-            if self._closed and self.withdraw(ticket):  # while this one came, and nobody would answer it any more
-                raise Closed
-            return ticket
-        except BaseException:  # a signal handler's, too: whoever gets it will not wait for an answer
-            self.withdraw(ticket)
-            raise
+        return self._enter(Ticket(tenant, request, home))
 
     def withdraw(self, ticket: Ticket) -> bool:
-        """Take the ticket back, so that nothing of it is written; False when a transaction has taken it already.
-
-        It keeps its place in the queue until its thread has looked: that may have begun to lead for it.
-        """
+        """Take the ticket back, so that nothing of it is written; False when a transaction has taken it already."""
         if not ticket.is_for(object()):
             return False
-        self._work_is_there.ring(self)
+        self._work_is_there.ring(self)  # so that it leaves the queue
         return True
 
     def close(self) -> None:
@@ -193,14 +174,27 @@ class Writer:
         self._closed = True
         if os.getpid() != self.pid:
             return
-        while not all(ticket.withdrawn for ticket in list(self._queue)):
-            self._wake(self._first())
-            time.sleep(LOOK_SECONDS / 20)
-        if self._thread is not None:
+        while (thread := self._thread) is not None and thread.is_alive() and not sys.is_finalizing():
             self._work_is_there.ring(self)
-            self._thread.join()
+            if thread is threading.current_thread():  # it closes itself, and ends when it has answered
+                return
+            thread.join(LOOK_SECONDS)
 
     # --- the queue ---------------------------------------------------------------------------------------------------
+
+    def _enter(self, ticket: Ticket) -> Ticket:
+        """Let the ticket join the queue, for the thread to take."""
+        self._must_be_open()
+        self._need_thread()
+        try:
+            self._queue[ticket] = None
+            self._work_is_there.ring(self)
+            if self._closed and self.withdraw(ticket):  # while this one came, and nobody would answer it any more
+                raise Closed
+            return ticket
+        except BaseException:  # a signal handler's, too: whoever gets it will not wait for an answer
+            self.withdraw(ticket)
+            raise
 
     def _must_be_open(self) -> None:
         if os.getpid() != self.pid:
@@ -208,79 +202,49 @@ class Writer:
         if self._closed:
             raise Closed
 
-    def _first(self) -> Ticket | None:
-        while True:
-            try:
-                return next(iter(self._queue), None)
-            except RuntimeError:  # somebody came or left between the two calls
-                continue
-
-    def _wait(self, ticket: Ticket) -> None:
-        """Until somebody wakes this ticket's thread, or for a short while."""
-        bell = threading.Lock()
-        bell.acquire()
-        ticket._wake = bell.release
-        if not ticket.answered and self._first() is not ticket:  # nobody rang before the bell hung there
-            bell.acquire(timeout=LOOK_SECONDS)
-        ticket._wake = None
-
-    def _wake(self, ticket: Ticket | None) -> None:
-        if ticket is None:
-            return
-        if ticket.home is not None:
-            self._work_is_there.ring(self)
-        elif (ring := ticket._wake) is not None:
-            with suppress(RuntimeError):  # somebody else has rung already
-                ring()
+    def _need_thread(self) -> None:
+        """Start the writer's thread, unless it lives."""
+        if self._thread is None or not self._thread.is_alive():
+            self._start_thread()
 
     def _start_thread(self) -> None:
         with self._starting:
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 bell = self._work_is_there
                 mine = weakref.ref(self, lambda _: bell.ring())
-                thread = threading.Thread(
-                    target=_lead_for_loops, args=(mine, bell, self._one_thread), name="sealbook-writer", daemon=True
-                )
+                thread = threading.Thread(target=_serve, args=(mine, bell), name="sealbook-writer", daemon=True)
                 thread.start()
                 self._thread = thread
 
     @property
-    def _thread_is_needed(self) -> bool:
+    def _is_needed(self) -> bool:
         return not self._closed or bool(self._queue)
-
-    def _lead_for_loops(self) -> float | None:
-        """Lead while a ticket of an event loop is first; how long to wait for the next one, None for any time."""
-        while (first := self._first()) is not None and first.home is not None:
-            self._lead()
-        self._wake(first)
-        return LOOK_SECONDS if self._queue else None
 
     # --- one transaction ---------------------------------------------------------------------------------------------
 
-    def _lead(self) -> None:
-        """Called by the thread whose ticket is first: commit what is in the queue, as far as one transaction holds."""
-        self._tell_untold()
-        self._gather()
-        batch = self._taken()
-        if batch:
-            start = time.perf_counter()
-            self._commit(batch)
-            self._last_seconds = time.perf_counter() - start
-        self._leave()
-        if self._queue:
-            with suppress(Exception):  # a courtesy, and no part of any answer: who writes next meets what is wrong
-                self._give_way()
+    def _serve_all(self) -> None:
+        """Called by the writer's thread: commit what is in the queue, transaction by transaction."""
+        while self._queue:
+            self._gather()
+            if batch := self._taken():
+                start = time.perf_counter()
+                self._commit(batch)
+                self._last_seconds = time.perf_counter() - start
+            self._leave()
+            if self._queue:
+                with suppress(Exception):  # a courtesy, and no part of any answer: the next write meets what is wrong
+                    self._give_way()
 
     def _leave(self) -> None:
-        """Let the answered leave the queue, and the withdrawn; the first one last, because then another one leads."""
-        for ticket in reversed(list(self._queue)):
+        """Let the answered leave the queue, and the withdrawn."""
+        for ticket in list(self._queue):
             if ticket.answered or ticket.withdrawn:
                 self._queue.pop(ticket, None)
 
     def _gather(self) -> None:
-        """Wait a little while fewer ask than were there a moment ago: who was just answered is likely to ask again.
+        """Wait a little while fewer ask than were there a moment ago: callers answered together often ask again.
 
-        That costs them less than a transaction without them would. A lone caller, who met nobody, waits for nobody.
+        That costs them less than a transaction without them would. A lone caller does not wait.
         """
         if len(self._queue) >= self._expected:
             return
@@ -310,40 +274,37 @@ class Writer:
         return batch
 
     def _commit(self, batch: Sequence[Ticket]) -> None:
-        """Decide and commit these, and answer them. An exception that is not an answer is a signal handler's."""
-        transaction = self._untold = _Transaction(batch)
+        """Decide and commit these, and answer them."""
+        decided: tuple[Overlay, int | None] | None = None
 
         def work(snapshot: Snapshot, moment: Moment) -> tuple[Writes, Sequence[Any]]:
+            nonlocal decided
+            decided = None
             overlay = Overlay(snapshot, self._recent.known(snapshot))
             answers = decide_over(overlay, [(ticket.tenant, ticket.request) for ticket in batch], moment, self._setting)
             writes = overlay.writes()
-            transaction.answers, transaction.overlay = answers, overlay
-            transaction.version = snapshot.version if writes else None
-            transaction.stage = UNDECIDED
+            decided = overlay, snapshot.version if writes else None
             return writes, answers
 
         start = time.perf_counter()
         try:
-            self._write(work)
-            transaction.stage = DURABLE
-        except BaseException as error:
-            transaction.stage = _stage_at(error, transaction)
-            answer = isinstance(error, Exception) or threading.current_thread() is self._thread  # where no signal comes
-            if answer and transaction.stage == NOT_WRITTEN:
-                self._refuse(batch, error)
-                return
-            self._tell_untold()
-            raise
-        if transaction.version is not None:
-            self._recent.learn(transaction.version, transaction.overlay.left())
-        refused = self._statistics.committed(
-            batch, transaction.answers, start, time.perf_counter(), wrote=transaction.version is not None
-        )
-        self._tell_untold()
-        for ticket, refusal in refused:
-            events.tell(ticket.tenant, refusal)
-        for (tenant, run), (epoch_before, epoch) in transaction.overlay.takeovers.items():
-            events.say("lease.taken_over", tenant=tenant, run=run, epoch_before=epoch_before, epoch=epoch)
+            answers: Sequence[Any] = self._write(work)
+        except BaseException as error:  # a signer's too, whatever it raises
+            self._refuse(batch, _unknown(error) if decided is not None and _may_have_written(error) else error)
+            return
+        assert decided is not None
+        overlay, version = decided
+        if version is not None:
+            self._recent.learn(version, overlay.left())
+        refused = self._statistics.committed(batch, answers, start, time.perf_counter(), wrote=version is not None)
+        if version is not None:
+            self._moved()
+        self._answer(batch, answers)
+        with suppress(Exception):  # a host's own log must not end the thread
+            for ticket, refusal in refused:
+                events.tell(ticket.tenant, refusal)
+            for (tenant, run), (epoch_before, epoch) in overlay.takeovers.items():
+                events.say("lease.taken_over", tenant=tenant, run=run, epoch_before=epoch_before, epoch=epoch)
 
     def _refuse(self, batch: Sequence[Ticket], error: BaseException) -> None:
         """Answer these with the error, unless one of them alone may be at fault: then each is tried for itself."""
@@ -352,72 +313,49 @@ class Writer:
                 self._commit([ticket])
             return
         self._statistics.failed(batch, error)
+        if isinstance(error, CommitUnknown):
+            self._moved()
         self._answer(batch, [error] * len(batch))
-        self._untold = None
-        _tell(batch, error)
-
-    def _tell_untold(self) -> None:
-        """Answer the last transaction, unless nothing of it was written: then its tickets are in the queue again."""
-        transaction = self._untold
-        if transaction is None:
-            return
-        if transaction.stage == DURABLE:
-            self._answer(transaction.batch, transaction.answers)
-            if transaction.version is not None:
-                self._moved()
-        elif transaction.stage != NOT_WRITTEN:
-            unknown = CommitUnknown("a signal came while the commit was under way, and what became of it is unknown")
-            self._answer(transaction.batch, [unknown] * len(transaction.batch))
-            _tell(transaction.batch, unknown)
-        self._untold = None
+        with suppress(Exception):
+            _tell(batch, error)
 
     def _answer(self, batch: Sequence[Ticket], answers: Sequence[Any]) -> None:
-        """Give the answers, and wake those who wait for them. It may be done again when a signal has come between."""
-        self._expected = min(len(self._queue), ENTRIES_MAX)  # these, and who came meanwhile
+        """Give the answers, and wake the threads and loops that wait for them."""
+        self._expected = min(len(self._queue), ENTRIES_MAX)  # these, and those that came meanwhile
         homes: dict[Home, list[Ticket]] = {}
         given: set[int] = set()
         for ticket, answer in zip(batch, answers, strict=True):
             if isinstance(answer, BaseException):
                 answer = _copied(answer) if id(answer) in given else answer
                 given.add(id(answer))
-            if not ticket.answered:
-                ticket._answer = answer
+            ticket.answer(answer)
             if ticket.home is not None:
                 homes.setdefault(ticket.home, []).append(ticket)
-        for ticket in batch:
-            if ticket.home is None:
-                self._wake(ticket)
         for home, tickets in homes.items():
-            for _ in range(2):  # a signal handler's exception, too, is lost here, and nobody may stay untold for it
-                with suppress(Exception):
-                    home.finished(tickets)
-                    break
+            with suppress(Exception):
+                home.finished(tickets)
 
 
-def _lead_for_loops(whose: weakref.ref[Writer], work_is_there: Bell, one_thread: threading.Lock) -> None:
-    """The writer's own thread: it ends with the writer, also with one that nobody has closed and nobody knows any more.
-
-    A signal may have kept its start from becoming known, and another one was started: `one_thread` lets one lead.
-    """
-    with one_thread:
+def _serve(whose: weakref.ref[Writer], work_is_there: Bell) -> None:
+    """The writer's own thread. It ends with the writer, also with one that was collected without being closed."""
+    writer = whose()
+    while writer is not None and writer._is_needed:
+        writer._serve_all()
+        writer = None  # while nobody asks, the thread keeps nothing alive
+        ringer = work_is_there.wait(None)
         writer = whose()
-        while writer is not None and writer._thread_is_needed:
-            seconds = writer._lead_for_loops()
-            if seconds is None:
-                writer = None  # while nobody asks, the thread keeps nothing alive
-            ringer = work_is_there.wait(seconds)
-            writer = writer or whose()
-            del ringer  # it was kept until here, so that what is asked is answered though the asker forgets the writer
+        del ringer  # it was kept until here, so that what is asked is answered though the asker forgets the writer
 
 
-def _stage_at(error: BaseException, transaction: _Transaction) -> str:
-    """How far the write had come when it ended with this error.
+def _may_have_written(error: BaseException) -> bool:
+    """Whether the write may stand although it ended so. An error of ours says so itself; an engine notes its stage."""
+    return not isinstance(error, SealbookError) and NOT_WRITTEN not in getattr(error, "__notes__", ())
 
-    The engine notes it. Where it could not, because its part was over, an error of ours says that nothing was written.
-    Any other may be a signal handler's: nothing was written if it came before everything was decided.
-    """
-    noted = next((note for note in getattr(error, "__notes__", ()) if note in STAGES), None)
-    return noted or (NOT_WRITTEN if isinstance(error, SealbookError) else transaction.stage)
+
+def _unknown(error: BaseException) -> CommitUnknown:
+    unknown = CommitUnknown(f"the commit ended in {type(error).__name__}, and what became of it is unknown: {error}")
+    unknown.__cause__ = error
+    return unknown
 
 
 def _tell(batch: Sequence[Ticket], error: BaseException) -> None:

@@ -103,7 +103,7 @@ def calling(call: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
         except BaseException as error:
             found.append(error)
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, daemon=True)  # one that waits for ever must not keep the tests from ending
     thread.start()
     return thread, found
 

@@ -22,6 +22,7 @@ from sealbook.journal import (
     LeaseHeld,
     OpenedBeforeFork,
     Tenant,
+    entries,
     reconcile,
 )
 from sealbook.journal.aio.leased import AsyncLeasedRun
@@ -64,6 +65,7 @@ def test_a_lease_that_nobody_can_renew_is_given_back(acme: Tenant, monkeypatch: 
     def cannot(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
+    acme.append("another", [entries.note("the writer's own thread runs")], epoch=1)
     block = acme.leased("r", owner="w")
     monkeypatch.setattr(threading.Thread, "start", cannot)
     with pytest.raises(RuntimeError, match="thread"), block:

@@ -43,13 +43,67 @@ def journal(engine: Slow) -> Iterator[Journal]:
 # --- sharing --------------------------------------------------------------------------------------------------------
 
 
-def test_a_lone_caller_commits_on_its_own_thread_and_starts_none(journal: Journal, engine: Slow) -> None:
-    before = set(threading.enumerate())
+def test_one_thread_commits_whoever_asks(journal: Journal, engine: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, loop = journal.view.writer, Loop()
+    on: list[threading.Thread] = []
+
+    def watched(work: Work) -> Any:
+        on.append(threading.current_thread())
+        return journal.view.write(work)
+
+    monkeypatch.setattr(writer, "_write", watched)
     for number in range(3):
-        journal.view.writer.submit(TENANT, note("run", str(number)))
-    assert set(threading.enumerate()) <= before  # one of another test may have ended meanwhile
-    assert len(engine.commits) == 3
+        writer.submit(TENANT, note("run", str(number)))
+    calling(lambda: writer.submit(TENANT, note("another thread")))[0].join(30)
+    writer.enlist(TENANT, note("task"), loop)
+    loop.wait(1)
+    assert on == [writer._thread] * 5
+    assert len(engine.commits) == 5
     assert engine.ways_given == 0
+
+
+def test_a_journal_that_was_never_written_to_has_no_thread(journal: Journal) -> None:
+    journal.tenant(TENANT).runs()
+    assert journal.view.writer._thread is None
+
+
+def test_a_write_within_a_write_is_refused_at_once(clock: ManualClock) -> None:
+    key = Ed25519Signer(bytes(32))
+
+    class Writing:
+        public_key = key.public_key
+
+        def sign(self, message: bytes) -> bytes:
+            if inside:
+                journal.tenant(TENANT).append("other", [entries.note("x")], epoch=1)
+            return key.sign(message)
+
+    inside: list[bool] = []
+    journal = Journal.in_memory(signer=Writing(), clock=clock)
+    inside.append(True)
+    thread, found = calling(lambda: journal.view.writer.submit(TENANT, note("run")))
+    thread.join(30)
+    assert [type(error) for error in found] == [Busy]
+    inside.clear()
+    assert journal.view.writer.submit(TENANT, note("run"))[0].seq == 1
+    journal.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_where_the_thread_has_died_another_one_answers(
+    journal: Journal, engine: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = journal.view.writer
+    monkeypatch.setattr(writing, "LOOK_SECONDS", 0.01)
+
+    def die() -> None:
+        monkeypatch.undo()
+        raise SystemExit
+
+    monkeypatch.setattr(writer, "_gather", die)
+    thread, found = calling(lambda: writer.submit(TENANT, note("run")))
+    thread.join(30)
+    assert found[0][0].run == "run"
 
 
 def test_requests_that_come_during_a_commit_share_the_next_one(journal: Journal, engine: Slow) -> None:
@@ -230,13 +284,12 @@ def test_when_one_request_may_be_at_fault_each_is_tried_alone(
     assert journal.check().ok
 
 
-# --- one leader -----------------------------------------------------------------------------------------------------
+# --- the queue ------------------------------------------------------------------------------------------------------
 
 
-def test_a_ticket_that_is_withdrawn_while_it_leads_makes_nobody_else_lead(
+def test_a_ticket_that_is_withdrawn_before_it_is_taken_writes_nothing(
     journal: Journal, engine: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two leaders at once would both take what is behind them, and write it twice."""
     writer, loop = journal.view.writer, Loop()
     leading, go = threading.Event(), threading.Event()
 
@@ -250,55 +303,11 @@ def test_a_ticket_that_is_withdrawn_while_it_leads_makes_nobody_else_lead(
     thread, found = calling(lambda: writer.submit(TENANT, note("behind")))
     queued(journal, 2)
     assert writer.withdraw(head)
-    assert writer._first() is head
     go.set()
     thread.join(30)
     assert found[0][0].seq == 1
     assert not loop.calls
     assert [standing.run for standing in journal.tenant(TENANT).runs()] == ["behind"]
-
-
-def test_whoever_leads_stays_first_until_everybody_has_an_answer(
-    journal: Journal, engine: Slow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where each is tried alone: the second would else lead while the first still commits it."""
-    writer = journal.view.writer
-    firsts: list[Any] = []
-
-    def watched(work: Work) -> Any:
-        first = writer._first()
-        firsts.append(None if first is None else first.request)
-        return journal.view.write(work)
-
-    monkeypatch.setattr(writer, "_write", watched)
-    engine.failures = [Busy("in the first"), StoreFull("no room")]
-    asked = [note("a"), note("b"), note("c")]
-    answers = asked_together(journal, engine, asked)
-    assert [answer[0].run for answer in answers] == ["a", "b", "c"]
-    assert firsts[1:] == [asked[0]] * 4  # once together, and three times alone
-    assert not writer._queue
-
-
-def test_the_leader_leaves_the_queue_last(journal: Journal, engine: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
-    left: list[Ticket] = []
-
-    class Watched(dict[Ticket, None]):
-        def pop(self, ticket: Ticket, default: object = None) -> None:
-            if ticket in self:
-                left.append(ticket)
-            super().pop(ticket, default)
-
-    monkeypatch.setattr(journal.view.writer, "_queue", Watched())
-    loop = Loop()
-    with held(engine) as go:
-        thread, _ = calling(lambda: journal.view.writer.submit(TENANT, note("first")))
-        assert engine.began.wait(30)
-        tickets = [journal.view.writer.enlist(TENANT, note(f"run-{number}"), loop) for number in range(3)]
-        go.set()
-        thread.join(30)
-        loop.wait(3)
-    journal.close()
-    assert left[1:] == tickets[::-1]
 
 
 def test_a_courtesy_that_fails_is_no_part_of_an_answer(
@@ -362,8 +371,11 @@ def test_where_no_thread_can_be_started_nothing_is_left_in_the_queue(
         patch.setattr(threading.Thread, "start", refuse)
         with pytest.raises(RuntimeError, match="can't start"):
             journal.view.writer.enlist(TENANT, note("refused"), loop)
-    journal.view.writer.submit(TENANT, note("thread"))
+        with pytest.raises(RuntimeError, match="can't start"):
+            journal.view.writer.submit(TENANT, note("refused"))
     assert journal.view.writer._thread is None
+    assert not journal.view.writer._queue
+    journal.view.writer.submit(TENANT, note("thread"))
     journal.view.writer.enlist(TENANT, note("loop"), loop)
     loop.wait(1)
     assert [standing.run for standing in journal.tenant(TENANT).runs()] == ["loop", "thread"]
