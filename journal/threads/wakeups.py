@@ -116,9 +116,10 @@ class Bell:
 
     def wait(self, seconds: float | None = None) -> object:
         """Until it has been rung since the last time, or for so many seconds; its ringer, if that has named itself."""
-        ringer = None
-        with suppress(queue.Empty):
+        try:
             ringer = self._rung.get(timeout=seconds)
-            while True:  # rung several times: once is enough
+            while not self._rung.empty():  # rung several times: once is enough
                 self._rung.get_nowait()
+        except queue.Empty:
+            return None
         return ringer

@@ -76,8 +76,9 @@ class Ticket:
         self.asked_at = time.perf_counter()
         self._fate: dict[None, object] = {}
         self._answer: Any = _NONE
-        self._told = threading.Lock()  # free once the answer is known, where a thread waits for it
+        self._told: Any = None  # a lock, where a thread waits for the answer: free once it is known
         if home is None:
+            self._told = threading.Lock()
             self._told.acquire()
 
     @property
@@ -97,12 +98,12 @@ class Ticket:
     def answer(self, answer: Any) -> None:
         """Give it its answer, or the error that is one, and wake the thread that waits for it."""
         self._answer = answer
-        if self.home is None:
+        if self._told is not None:
             self._told.release()
 
     def wait(self, seconds: float) -> bool:
         """Wait so long for the answer; whether it is known."""
-        return self._told.acquire(timeout=seconds)
+        return bool(self._told.acquire(timeout=seconds))
 
     def result(self) -> Any:
         """The answer, or the error that it is, raised."""
@@ -203,13 +204,13 @@ class Writer:
             raise Closed
 
     def _need_thread(self) -> None:
-        """Start the writer's thread, unless it lives."""
-        if self._thread is None or not self._thread.is_alive():
+        """Start the writer's thread, unless there is one. One that dies says so itself."""
+        if self._thread is None:
             self._start_thread()
 
     def _start_thread(self) -> None:
         with self._starting:
-            if self._thread is None or not self._thread.is_alive():
+            if self._thread is None:
                 bell = self._work_is_there
                 mine = weakref.ref(self, lambda _: bell.ring())
                 thread = threading.Thread(target=_serve, args=(mine, bell), name="sealbook-writer", daemon=True)
@@ -300,6 +301,8 @@ class Writer:
         if version is not None:
             self._moved()
         self._answer(batch, answers)
+        if not refused and not overlay.takeovers:
+            return
         with suppress(Exception):  # a host's own log must not end the thread
             for ticket, refusal in refused:
                 events.tell(ticket.tenant, refusal)
@@ -340,7 +343,11 @@ def _serve(whose: weakref.ref[Writer], work_is_there: Bell) -> None:
     """The writer's own thread. It ends with the writer, also with one that was collected without being closed."""
     writer = whose()
     while writer is not None and writer._is_needed:
-        writer._serve_all()
+        try:
+            writer._serve_all()
+        except BaseException:
+            writer._thread = None
+            raise
         writer = None  # while nobody asks, the thread keeps nothing alive
         ringer = work_is_there.wait(None)
         writer = whose()
