@@ -63,7 +63,7 @@ EXAMPLES = (  # of verbs whose own help has them, too
 )
 
 
-class Verbs(VerbGroup):
+class VerbsByName(VerbGroup):
     """The verbs by name. A verb's module is imported when the verb is run or its help is shown, not before."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -200,7 +200,7 @@ def _folder(ctx: click.Context, param: click.Parameter, value: str) -> Path:
 
 
 @click.group(
-    cls=Verbs,
+    cls=VerbsByName,
     examples=EXAMPLES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

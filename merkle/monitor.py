@@ -38,7 +38,7 @@ def tag_of(leaf: Leaf) -> bytes | None:
     return leaf.run_tag if leaf.type in OF_ONE_RUN else None
 
 
-class Rules:
+class LeafRules:
     """The rules over a log's leaves as they come in. `batch` is the arrival that the last anchor batch covers, and
     `heads` says whether the log is one of tenant heads, None before its first leaf."""
 
@@ -83,7 +83,7 @@ def _check_head(index: int, head: TenantHead, earlier: Leaf | None) -> None:
 def check_run_rules(leaves: Iterable[Leaf]) -> None:
     """Hold a log's leaves, all of them in log order, to the rules. Raises `VerificationError` at the first that breaks
     one. Keeps one leaf per tag in memory."""
-    rules, latest = Rules(), dict[bytes, Leaf]()
+    rules, latest = LeafRules(), dict[bytes, Leaf]()
     for index, leaf in enumerate(leaves):
         tag = tag_of(leaf)
         rules.check(index, leaf, None if tag is None else latest.get(tag))

@@ -1588,7 +1588,7 @@ GUARANTEES: list[Guarantee] = [
     Guarantee(
         promise="After a start nothing new is signed before a quorum has answered.",
         file="cli/publishing/publisher.py",
-        line="if turn.state is not State.WAITING and (needless or self._heard(rules)):",
+        line="if turn.state is not PublishingState.WAITING and (needless or self._heard(rules)):",
         mutation="if True:",
         test=(
             "tests/cli/publishing/test_publisher.py::"
@@ -1622,8 +1622,8 @@ GUARANTEES: list[Guarantee] = [
     Guarantee(
         promise="A contradiction stops publishing although the quorum is met.",
         file="cli/publishing/publisher.py",
-        line="        if stop is not None:\n            return replace(turn, state=State.STOPPED)",
-        mutation="        if False:\n            return replace(turn, state=State.STOPPED)",
+        line="        if stop is not None:\n            return replace(turn, state=PublishingState.STOPPED)",
+        mutation="        if False:\n            return replace(turn, state=PublishingState.STOPPED)",
         test="tests/cli/publishing/test_publisher.py::test_a_fork_stops_publishing_although_the_quorum_is_met",
     ),
     Guarantee(
@@ -2318,7 +2318,7 @@ GUARANTEES: list[Guarantee] = [
     Guarantee(
         promise="A data file that ends early is refused before LMDB maps it.",
         file="journal/engine/lmdb/datafile.py",
-        line='raise Damaged(f"the file ends before page {min(missing)}, which is in use")',
+        line='raise DamagedFile(f"the file ends before page {min(missing)}, which is in use")',
         mutation="return",
         test="tests/journal/engine/lmdb/test_datafile.py::test_a_truncated_file_is_refused_or_can_be_read_and_written",
     ),
@@ -2543,7 +2543,7 @@ GUARANTEES: list[Guarantee] = [
     Guarantee(
         promise="A retired key signs no more.",
         file="journal/keys/ring.py",
-        line="if stored is None or stored.state is not State.ACTIVE:",
+        line="if stored is None or stored.state is not KeyState.ACTIVE:",
         mutation="if stored is None:",
         test="tests/journal/keys/test_ring.py::test_a_retired_key_is_refused_even_to_who_holds_its_signer",
     ),

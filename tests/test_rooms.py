@@ -11,7 +11,7 @@ from project import PARTS, ROOT, module_name, sources, tree_of
 
 FILES_MAX = 18  # of a folder: as many as one glance takes in
 LINES_MAX = 600  # of a file
-LINES_OF_SOURCE_MAX = 44_750  # lower it whenever the source has shrunk
+LINES_OF_SOURCE_MAX = 44_710  # lower it whenever the source has shrunk
 VERBS = "cli/commands"  # one file for each verb, however many there are
 
 pytestmark = pytest.mark.slow  # sources are the same for every interpreter

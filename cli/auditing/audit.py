@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sealbook.cli.auditing import evidence
 from sealbook.cli.auditing import verdict as verdicts
 from sealbook.cli.auditing.evidence import Desk, Published
-from sealbook.cli.auditing.verdict import Verdict
+from sealbook.cli.auditing.verdict import AuditVerdict
 from sealbook.cli.screen.words import counted
 from sealbook.cli.selecting.paging import pages
 from sealbook.journal import Corrupt, Finding, Journal, Log, StoreLog
@@ -27,7 +27,7 @@ from sealbook.journal.records.names import STORE_LOG
 from sealbook.journal.schema import tables
 from sealbook.merkle import tree
 from sealbook.merkle.errors import Malformed, VerificationError
-from sealbook.merkle.monitor import Rules, decode_leaf, tag_of
+from sealbook.merkle.monitor import LeafRules, decode_leaf, tag_of
 from sealbook.merkle.note import open_checkpoint
 from sealbook.merkle.tenant_head import TenantHead
 from sealbook.merkle.verify import verify_consistency
@@ -68,7 +68,7 @@ class Audit:
     unsealed: int = 0
 
 
-def audit(journal: Journal, logs: Sequence[Log], desk: Desk, progress: Report | None) -> tuple[Verdict, Audit]:
+def audit(journal: Journal, logs: Sequence[Log], desk: Desk, progress: Report | None) -> tuple[AuditVerdict, Audit]:
     """Audit the store. Damage is in the verdict."""
     report = journal.check(progress=progress, trust=desk.trust)
     found = Audit({log.name: log for log in logs})
@@ -89,7 +89,7 @@ def audit(journal: Journal, logs: Sequence[Log], desk: Desk, progress: Report | 
         found.not_checked.append("which runs ended with effects in doubt: rows of runs are damaged")
     findings = [*desk.refused, *report.findings, *found.findings, *evidence.findings_of(found.logs)]
     questions = [*report.not_checked, *evidence.open_questions(found.logs, desk), *found.not_checked]
-    return Verdict([report], findings, list(dict.fromkeys(questions))), found
+    return AuditVerdict([report], findings, list(dict.fromkeys(questions))), found
 
 
 # --- a log -----------------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def _leaves(log: Log) -> Iterator[tuple[int, bytes]]:
 
 def _rules(found: Audit, log: Log, desk: Desk) -> None:
     """Step 2. One leaf that breaks a rule is told; those after it are held to what it says."""
-    rules, newest = Rules(), Scratch()
+    rules, newest = LeafRules(), Scratch()
     try:
         for index, data in _leaves(log):
             try:
@@ -221,7 +221,7 @@ def _runs(found: Audit, journal: Journal) -> None:
 # --- what is printed -------------------------------------------------------------------------------------------------
 
 
-def as_object(verdict: Verdict, found: Audit) -> dict[str, Any]:
+def as_object(verdict: AuditVerdict, found: Audit) -> dict[str, Any]:
     """The report as JSON has it."""
     return {
         **verdicts.as_object(verdict),
@@ -254,7 +254,7 @@ def as_object(verdict: Verdict, found: Audit) -> dict[str, Any]:
     }
 
 
-def print_text(output: Output, verdict: Verdict, found: Audit) -> None:
+def print_text(output: Output, verdict: AuditVerdict, found: Audit) -> None:
     """Print the report for people."""
     from sealbook.cli.screen.safe import safe
 

@@ -30,7 +30,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AuditVerdict:
     """What a check came to: the reports it is made of, and all findings and open questions of them and beside them.
 
     `others` are findings of tenants that nobody asked about: they count, and their content is not told.
@@ -78,7 +78,7 @@ def counts(reports: Sequence[CheckReport]) -> dict[str, int]:
 # --- JSON ----------------------------------------------------------------------------------------------------------
 
 
-def as_object(verdict: Verdict) -> dict[str, Any]:
+def as_object(verdict: AuditVerdict) -> dict[str, Any]:
     """The verdict as JSON has it."""
     return {
         "consistent": not (verdict.damaged or verdict.damaged_elsewhere),
@@ -114,7 +114,7 @@ def finding_object(finding: Finding) -> dict[str, Any]:
 # --- text ----------------------------------------------------------------------------------------------------------
 
 
-def print_text(output: Output, verdict: Verdict) -> None:
+def print_text(output: Output, verdict: AuditVerdict) -> None:
     """Print the verdict for people: what it means, every finding, how much was checked, and what was not."""
     from sealbook.cli.screen.safe import safe
 

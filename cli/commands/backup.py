@@ -97,7 +97,7 @@ def verify(setup: Setup, path: Path, strict: bool, form: str) -> int:
 
     with progress.shown("verifying", quiet=setup.quiet) as report:
         verified = verify_backup(path, progress=report)
-    found = verdict.Verdict([verified.report], verified.report.findings, verified.report.not_checked)
+    found = verdict.AuditVerdict([verified.report], verified.report.findings, verified.report.not_checked)
     with setup.output() as output:
         if form == "json":
             _print_object(output, verified.manifest, path, verified.folder, {"verdict": verdict.as_object(found)})

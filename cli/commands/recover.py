@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from sealbook.cli.auditing import verdict
-from sealbook.cli.auditing.verdict import Verdict
+from sealbook.cli.auditing.verdict import AuditVerdict
 from sealbook.cli.ground import exit_codes
 from sealbook.cli.ground.options import Verb, format_option
 from sealbook.cli.ground.setup import Setup, pass_setup
@@ -63,7 +63,7 @@ def command(setup: Setup, source: Path, target: Path, actor: str, reason: str, f
         found = recover(folder, target, actor=actor, reason=reason, origin=setup.origin, progress=report)
     with Journal.open(target, readonly=True, origin=setup.origin) as journal:
         checked = journal.check()
-    judged = verdict.Verdict([checked], checked.findings, checked.not_checked)
+    judged = verdict.AuditVerdict([checked], checked.findings, checked.not_checked)
     with setup.report("the recovered store stands") as output:
         if form == "json":
             _print_object(output, target, found, judged)
@@ -79,7 +79,7 @@ def command(setup: Setup, source: Path, target: Path, actor: str, reason: str, f
 # --- JSON ----------------------------------------------------------------------------------------------------------
 
 
-def _print_object(output: Output, target: Path, found: Recovery, judged: Verdict) -> None:
+def _print_object(output: Output, target: Path, found: Recovery, judged: AuditVerdict) -> None:
     answer = {
         "path": str(target).encode("utf-8", "backslashreplace").decode(),
         "whole": found.whole,
@@ -125,7 +125,7 @@ def _ranges(ranges: Sequence[tuple[int, int]]) -> list[dict[str, int]]:
 # --- text ----------------------------------------------------------------------------------------------------------
 
 
-def _print(output: Output, found: Recovery, judged: Verdict) -> None:
+def _print(output: Output, found: Recovery, judged: AuditVerdict) -> None:
     for tenant in found.tenants:
         for number, line in enumerate(_told(tenant)):
             output.line(output.paint(f"  {line}", "red") if number else line)

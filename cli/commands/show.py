@@ -111,7 +111,7 @@ def command(
         pattern=None if grep is None else grepping.parse(grep, case_sensitive),
         scan=scan,
     )
-    position = Position(cursor, after_cursor, cursor_file, show_cursor)
+    position = ShowPosition(cursor, after_cursor, cursor_file, show_cursor)
     position.check()
     printed = print_records(
         replace(setup, paged=setup.paged and not no_pager and form not in options.BYTES),
@@ -149,7 +149,7 @@ def _order(amount: options.Lines | None, reverse: bool, follow: bool, pager_end:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class ShowPosition:
     """Where to begin, and where to keep how far it went."""
 
     cursor: str | None = None
@@ -178,10 +178,10 @@ class Position:
         return found.arrival + (self.cursor is None)
 
 
-FROM_THE_BEGINNING = Position()
+FROM_THE_BEGINNING = ShowPosition()
 
 
-class Progress:
+class ShowProgress:
     """Which record was printed last; and the newest of them, kept in the cursor file once it has been handed over: the
     next call goes on behind it, also after --reverse."""
 
@@ -207,10 +207,10 @@ class Progress:
 
 
 def print_records(
-    setup: Setup, selection: Selection, order: Order, look: Look, position: Position = FROM_THE_BEGINNING
+    setup: Setup, selection: Selection, order: Order, look: Look, position: ShowPosition = FROM_THE_BEGINNING
 ) -> bool:
     """Print the selection's records, and those that come if they are followed. Whether there were any."""
-    progress = Progress(position.file)
+    progress = ShowProgress(position.file)
     with setup.reading(to_come=order.follow) as tenant:
         if not order.follow:  # what is followed may be yet to come
             _check_known(tenant, selection)
@@ -250,7 +250,7 @@ def _selected(tenant: Tenant, selection: Selection, order: Order) -> Iterable[Re
     return newest(tenant, selection, order.count)
 
 
-def _follow(tenant: Tenant, selection: Selection, order: Order, printer: Printer, progress: Progress) -> None:
+def _follow(tenant: Tenant, selection: Selection, order: Order, printer: Printer, progress: ShowProgress) -> None:
     sieve = Sieve(tenant, selection)
     following = tenant.follow(selection.run, case=selection.case, from_now=True)
     last = following.arrival

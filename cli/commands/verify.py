@@ -170,7 +170,7 @@ def _verify_store(
 
     findings = [finding for finding in found if told(finding)]
     others = [finding for finding in found if not told(finding)]
-    verdict = verdicts.Verdict(reports, findings, list(dict.fromkeys(questions)), others)
+    verdict = verdicts.AuditVerdict(reports, findings, list(dict.fromkeys(questions)), others)
     with setup.output() as output:
         if form == "json":
             output.line(objects.text(verdicts.as_object(verdict)))

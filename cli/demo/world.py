@@ -25,7 +25,7 @@ TTL_S = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DemoStep:
     """One effect of the agent: what it is called, the file of the world that it adds to, and the line it adds."""
 
     name: str
@@ -54,16 +54,16 @@ class Step:
 
 
 STEPS = (
-    Step("reserve", "stock.txt", f"reserved 1 book for {RUN}"),
-    Step("charge", "ledger.txt", f"charged {CENTS} cents to card {CARD} for {RUN}"),
-    Step("mail", "mails.txt", f"told {CASE} that {RUN} is paid"),
+    DemoStep("reserve", "stock.txt", f"reserved 1 book for {RUN}"),
+    DemoStep("charge", "ledger.txt", f"charged {CENTS} cents to card {CARD} for {RUN}"),
+    DemoStep("mail", "mails.txt", f"told {CASE} that {RUN} is paid"),
 )
 RESERVE, CHARGE, MAIL = STEPS
 
 Tell = Callable[..., None]
 
 
-def work(tenant: Tenant, world: Path, owner: str, tell: Tell, *, stop_after: Step | None) -> None:
+def work(tenant: Tenant, world: Path, owner: str, tell: Tell, *, stop_after: DemoStep | None) -> None:
     """Do what the run still needs. Whoever comes second goes on where the journal says that the first one stopped."""
     lease = tenant.acquire(RUN, owner=owner, ttl=TTL_S)
     tell(event="acquired", epoch=lease.epoch)
@@ -76,7 +76,7 @@ def work(tenant: Tenant, world: Path, owner: str, tell: Tell, *, stop_after: Ste
     tell(event="sealed", seq=conclusion.seq)
 
 
-def _settle(tenant: Tenant, lease: Lease, world: Path, step: Step, tell: Tell, *, stop: bool) -> None:
+def _settle(tenant: Tenant, lease: Lease, world: Path, step: DemoStep, tell: Tell, *, stop: bool) -> None:
     known = tenant.effect(RUN, step.key)
     if known is not None and known.in_doubt:
         times = step.times_done(world)

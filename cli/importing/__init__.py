@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from sealbook.cli.importing import temporal, traj
 from sealbook.cli.importing.history import History as History
-from sealbook.cli.importing.strict import Damaged as Damaged
+from sealbook.cli.importing.strict import DamagedDocument as Damaged
 
 __all__ = ["READERS", "Damaged", "History"]
 

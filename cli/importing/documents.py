@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sealbook.cli.importing import strict
-from sealbook.cli.importing.strict import Damaged, damaged
+from sealbook.cli.importing.strict import DamagedDocument, damaged
 
 
 def read(text: bytes, name: str) -> list[Any]:
@@ -21,7 +21,7 @@ def read(text: bytes, name: str) -> list[Any]:
 def _is_document(line: bytes, name: str) -> bool:
     try:
         strict.loads(line, name)
-    except Damaged:
+    except DamagedDocument:
         return False
     return True
 
@@ -29,5 +29,5 @@ def _is_document(line: bytes, name: str) -> bool:
 def _document(line: bytes, name: str, number: int) -> Any:
     try:
         return strict.loads(line, name)
-    except Damaged as error:
+    except DamagedDocument as error:
         raise damaged(name, error.reason, f"line {number}") from None

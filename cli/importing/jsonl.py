@@ -75,7 +75,7 @@ def _original(line: Line) -> Original | None:
 def _entry(line: Line) -> Entry:
     data = unescaped(line.get("data") or {}, "data")
     if not isinstance(data, dict):
-        raise strict.Damaged("data", data, "is no map")
+        raise strict.DamagedDocument("data", data, "is no map")
     original = {member: line[member] for member in ORIGINAL if isinstance(line.get(member), str)}
     if line["kind"] == "RunAdmitted":
         original |= {member: data.pop(member) for member in ("source", "id") if member in data}

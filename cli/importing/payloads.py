@@ -58,7 +58,7 @@ def _payload(payload: dict[str, Any], refuse: Refuse, depth: int) -> Any:
         try:
             value = strict.loads(body, "payload")
             strict.digest(value, "payload")  # refuses lone surrogates
-        except strict.Damaged:
+        except strict.DamagedDocument:
             return {**others, "metadata": metadata, "data": body}
         if depth + strict.depth(value) < DEPTH_MAX - 2:
             return value if alone else {**others, "metadata": metadata, "value": value}

@@ -25,7 +25,7 @@ assert len(str(INTEGER_MAX)) == INTEGER_DIGITS_MAX
 
 
 @dataclass(eq=False)
-class Damaged(InvalidInput):
+class DamagedDocument(InvalidInput):
     """A file that cannot be imported. `value` is its name, `where` the event, step or message that is to blame."""
 
     where: str | None = None
@@ -36,9 +36,9 @@ class Damaged(InvalidInput):
         return f"{name}: {place}{self.reason}"
 
 
-def damaged(name: str, reason: str, where: str | None = None) -> Damaged:
+def damaged(name: str, reason: str, where: str | None = None) -> DamagedDocument:
     """The refusal of the file of this name."""
-    return Damaged("file", name, reason, where)
+    return DamagedDocument("file", name, reason, where)
 
 
 def loads(text: bytes, name: str) -> Any:

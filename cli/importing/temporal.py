@@ -37,7 +37,7 @@ from typing import Any
 
 from sealbook.cli.importing import payloads, strict
 from sealbook.cli.importing.history import Cancel, History, Segment, legal, unnamed_run
-from sealbook.cli.importing.strict import Damaged, damaged
+from sealbook.cli.importing.strict import DamagedDocument, damaged
 from sealbook.journal import entries
 from sealbook.journal.records import instants
 from sealbook.journal.records.entries import EffectKey, Entry
@@ -142,7 +142,7 @@ def read(text: bytes, name: str) -> History:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class HistoryEvent:
     """One event: its number, its type in the short spelling, and what it says."""
 
     file: str
@@ -153,7 +153,7 @@ class Event:
     attributes: Mapping[str, Any]
     others: Mapping[str, Any]
 
-    def damaged(self, reason: str) -> Damaged:
+    def damaged(self, reason: str) -> DamagedDocument:
         """The refusal of the file because of this event."""
         return damaged(self.file, reason, f"event {self.id} ({self.spelled})")
 
@@ -193,7 +193,7 @@ class Event:
         return data
 
 
-def _events(document: Any, name: str) -> list[Event]:
+def _events(document: Any, name: str) -> list[HistoryEvent]:
     if not isinstance(document, dict) or not isinstance(document.get("events"), list):
         raise damaged(name, "is no Temporal history: it needs an object with a list `events`")
     events = [_event(raw, number, name) for number, raw in enumerate(document["events"], start=1)]
@@ -210,7 +210,7 @@ def _events(document: Any, name: str) -> list[Event]:
     return events
 
 
-def _event(raw: Any, number: int, name: str) -> Event:
+def _event(raw: Any, number: int, name: str) -> HistoryEvent:
     where = f"event {number}"
     if not isinstance(raw, dict):
         raise damaged(name, "is no object", where)
@@ -235,10 +235,10 @@ def _event(raw: Any, number: int, name: str) -> Event:
         if member not in ("eventId", "eventType", "eventTime", attributes_name)
     }
 
-    def refuse(reason: str) -> Damaged:
+    def refuse(reason: str) -> DamagedDocument:
         return damaged(name, reason, f"{where} ({spelled})")
 
-    return Event(
+    return HistoryEvent(
         name,
         number,
         kind,
@@ -299,7 +299,7 @@ class _Open:
 class _Reader:
     """Takes a history's events in order; what it has seen so far decides what the next one means."""
 
-    def __init__(self, started: Event) -> None:
+    def __init__(self, started: HistoryEvent) -> None:
         workflow_id = started.text("workflowId")
         self.started = started
         self.case = None if workflow_id is None else legal(workflow_id, CASE_BYTES_MAX)
@@ -324,7 +324,7 @@ class _Reader:
         prefix = "" if workflow_id is None else f"{workflow_id}/"
         return History(run, digest, SOURCE, tuple(self.segments), prefix, tuple(self.remarks))
 
-    def take(self, event: Event) -> None:
+    def take(self, event: HistoryEvent) -> None:
         """Add what this event becomes."""
         if self.worker_died:
             self._close_segment()
@@ -342,12 +342,12 @@ class _Reader:
             self.segments.append(Segment(owner, tuple(self.open.entries), tuple(self.open.cancels)))
         self.open = _Open()
 
-    def _cancel(self, event: Event) -> Cancel:
+    def _cancel(self, event: HistoryEvent) -> Cancel:
         identity = event.text("identity") or ""
         actor = legal(identity, ACTOR_BYTES_MAX) if identity.strip() else STRANGER
         return Cancel(len(self.open.entries), actor, event.text("cause") or "the workflow's cancellation was requested")
 
-    def _records(self, event: Event) -> list[Entry]:
+    def _records(self, event: HistoryEvent) -> list[Entry]:
         kind = event.type
         if kind == STARTED:
             return [self._admission(event) if event.id == 1 else self._imported(event, "the run was admitted before")]
@@ -372,7 +372,7 @@ class _Reader:
             return [entries.entry(name, event.data(), case=self.case)]
         return [self._imported(event, "an event of this kind is not interpreted")]
 
-    def _admission(self, event: Event) -> Entry:
+    def _admission(self, event: HistoryEvent) -> Entry:
         parent = event.text("parentWorkflowExecution", "runId")
         workflow_type = event.text("workflowType", "name")
         return entries.admitted(
@@ -382,7 +382,7 @@ class _Reader:
             data=event.data(),
         )
 
-    def _effect_start(self, event: Event) -> Entry:
+    def _effect_start(self, event: HistoryEvent) -> Entry:
         kind, path = EFFECT_STARTS[event.type]
         self.effects[kind, event.id] = False
         return entries.effect_started(
@@ -394,13 +394,13 @@ class _Reader:
             data=event.data("input"),
         )
 
-    def _under_way(self, event: Event) -> Entry:
+    def _under_way(self, event: HistoryEvent) -> Entry:
         number = event.number("scheduledEventId") or event.number("initiatedEventId")
         if number is not None:
             self.started_by[event.id] = number
         return entries.entry(UNDER_WAY[event.type], event.data(), case=self.case)
 
-    def _effect_end(self, event: Event) -> Entry:
+    def _effect_end(self, event: HistoryEvent) -> Entry:
         kind, done = EFFECT_ENDS[event.type]
         number = event.number("scheduledEventId") or event.number("initiatedEventId")
         if number is None:
@@ -413,7 +413,7 @@ class _Reader:
         self.effects[kind, number] = True
         return self._end(EffectKey(SOURCE, kind, str(number)), event, done)
 
-    def _end(self, key: EffectKey, event: Event, done: bool) -> Entry:
+    def _end(self, key: EffectKey, event: HistoryEvent, done: bool) -> Entry:
         if done:
             result = event.attributes.get("result")
             return entries.effect_done(key, result=result, case=self.case, data=event.data("result"))
@@ -422,19 +422,19 @@ class _Reader:
             key, error=event.type if error is None else error, case=self.case, data=event.data("failure")
         )
 
-    def _suspension(self, event: Event) -> Entry:
+    def _suspension(self, event: HistoryEvent) -> Entry:
         self.timers.add(event.id)
         timer = event.text("timerId")
         return entries.suspended(
             until=_due(event), awaiting={"timer": timer or str(event.id)}, case=self.case, data=event.data()
         )
 
-    def _resumption(self, event: Event) -> Entry:
+    def _resumption(self, event: HistoryEvent) -> Entry:
         if event.number("startedEventId") not in self.timers:
             return self._imported(event, "its timer has no start in this history")
         return entries.entry("RunResumed", event.data(), case=self.case)
 
-    def _marker(self, event: Event) -> list[Entry]:
+    def _marker(self, event: HistoryEvent) -> list[Entry]:
         marker = event.text("markerName")
         if marker not in EFFECT_MARKERS:
             return [entries.note(f"marker {marker}", case=self.case, data=event.data())]
@@ -458,18 +458,18 @@ class _Reader:
             else entries.effect_failed(key, error=failure, case=self.case, data=end),
         ]
 
-    def _conclusion(self, event: Event) -> Entry:
+    def _conclusion(self, event: HistoryEvent) -> Entry:
         data = event.data("result", "failure")
         for member, name in (("result", "result"), ("failure", "error")):
             if event.attributes.get(member) is not None:
                 data[name] = event.attributes[member]
         return entries.concluded(OUTCOMES[event.type], case=self.case, data=data)
 
-    def _imported(self, event: Event, reason: str) -> Entry:
+    def _imported(self, event: HistoryEvent, reason: str) -> Entry:
         return entries.entry("Imported", {"kind": event.type, "reason": reason, **event.data()}, case=self.case)
 
 
-def _due(event: Event) -> str | None:
+def _due(event: HistoryEvent) -> str | None:
     """When a timer is due, to the microsecond; None where the history does not say, or after the year 9999."""
     timeout = event.text("startToFireTimeout")
     if timeout is None or event.time is None:

@@ -38,7 +38,7 @@ from typing import Any
 
 from sealbook.cli.importing import strict
 from sealbook.cli.importing.history import History, Segment, legal, stem
-from sealbook.cli.importing.strict import Damaged, damaged
+from sealbook.cli.importing.strict import DamagedDocument, damaged
 from sealbook.journal import entries
 from sealbook.journal.records.entries import EffectKey, Entry
 from sealbook.journal.records.names import OUTCOME_BYTES_MAX, RUN_BYTES_MAX
@@ -345,7 +345,7 @@ def _arguments(call: Mapping[str, Any]) -> Any:
     try:
         value = strict.loads(arguments.encode(), "arguments")
         strict.digest(value, "arguments")
-    except Damaged:
+    except DamagedDocument:
         return arguments
     return value
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sealbook.cli.monitoring.state import Remembered, State
+from sealbook.cli.monitoring.state import MonitorState, Remembered
 from sealbook.cli.publishing.transport import ClientMissing
 from sealbook.cli.serving.tiles import Folder, FolderOfTiles
 from sealbook.journal.errors import EngineFailed, NotFound
@@ -58,7 +58,7 @@ class Visit:
     unmonitored: tuple[bytes, ...] = ()
 
 
-def visit(source: Folder, policy: Policy, state: State, where: str) -> Visit:
+def visit(source: Folder, policy: Policy, state: MonitorState, where: str) -> Visit:
     """Read what is new in the log, by all rules. Raises `VerificationError` by the first that is broken."""
     note, checkpoint = current(source, policy, where)
     seen = state.latest()
@@ -86,7 +86,7 @@ def _empty() -> bytes:
     return Growth().root()
 
 
-def _handed_over(source: Folder, state: State, seen: Remembered, checkpoint: Checkpoint, note: bytes) -> Visit:
+def _handed_over(source: Folder, state: MonitorState, seen: Remembered, checkpoint: Checkpoint, note: bytes) -> Visit:
     if checkpoint.size == 0:
         raise VerificationError(f"the log {shown(checkpoint.origin)} is empty and goes on from no other one")
     first = decode_leaf(next(_leaves(source, 0, checkpoint.size)))
@@ -101,7 +101,7 @@ def _handed_over(source: Folder, state: State, seen: Remembered, checkpoint: Che
     return replace(found, went_on_from=seen.checkpoint.origin, lost=tuple(lost))
 
 
-def _read(source: Folder, state: State, seen: Remembered, checkpoint: Checkpoint, note: bytes) -> Visit:
+def _read(source: Folder, state: MonitorState, seen: Remembered, checkpoint: Checkpoint, note: bytes) -> Visit:
     growth, rules = Growth(seen.checkpoint.size, seen.peaks), state.rules(seen.number)
     hashes: list[LeafHash] = []
     for position, data in enumerate(_leaves(source, seen.checkpoint.size, checkpoint.size), seen.checkpoint.size):
@@ -141,13 +141,13 @@ def _leaves(source: Folder, start: int, end: int) -> Iterator[bytes]:
 # --- the logs that a log of logs is about ----------------------------------------------------------------------------
 
 
-def _monitored(source: Folder, state: State, found: Visit) -> Visit:
+def _monitored(source: Folder, state: MonitorState, found: Visit) -> Visit:
     """Follow each tag from where it was left, by Rule 5."""
     behind = [tag for tag in state.behind(found.number) if not _followed(source, state, found.number, tag)]
     return replace(found, monitored=state.tags(found.number) - len(behind), unmonitored=tuple(behind))
 
 
-def _followed(source: Folder, state: State, number: int, tag: bytes) -> bool:
+def _followed(source: Folder, state: MonitorState, number: int, tag: bytes) -> bool:
     """Whether every leaf of the tag was shown to extend the one before it."""
     position = state.monitored(number, tag)
     before = state.at(number, position)

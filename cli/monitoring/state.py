@@ -18,7 +18,7 @@ from sealbook.merkle.checkpoint import Checkpoint
 from sealbook.merkle.entry import LeafEntry, LeafType
 from sealbook.merkle.errors import VerificationError
 from sealbook.merkle.hashing import HASH_BYTES
-from sealbook.merkle.monitor import Leaf, Rules, decode_leaf
+from sealbook.merkle.monitor import Leaf, LeafRules, decode_leaf
 from sealbook.merkle.tenant_head import TenantHead
 
 APPLICATION_ID = 0x5EA1B00C  # of the SQLite file
@@ -58,7 +58,7 @@ class Newest:
     leaf: Leaf
 
 
-class State:
+class MonitorState:
     """The file of a monitor, for the length of one visit."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
@@ -66,7 +66,7 @@ class State:
 
     @classmethod
     @contextmanager
-    def opened(cls, path: Path) -> Iterator[State]:
+    def opened(cls, path: Path) -> Iterator[MonitorState]:
         """The state in this file, which comes into being. What is done within counts when nothing is raised.
 
         The file is its owner's alone: who may write it decides what counts as seen."""
@@ -113,7 +113,7 @@ class State:
         hashes = tuple(peaks[start : start + HASH_BYTES] for start in range(0, len(peaks), HASH_BYTES))
         return Remembered(number, Checkpoint(origin, size, root), hashes)
 
-    def rules(self, number: int) -> Rules:
+    def rules(self, number: int) -> LeafRules:
         """The rules as they stand after the leaves that are remembered."""
         query = "SELECT leaf FROM leaves WHERE log = ? AND"
         first = self._database.execute(f"{query} position = 0", (number,)).fetchone()
@@ -122,7 +122,7 @@ class State:
         heads = None if first is None else isinstance(decode_leaf(first[0]), TenantHead)
         batch = None if last is None else decode_leaf(last[0])
         covered = batch.seq if isinstance(batch, LeafEntry) and batch.type is LeafType.ANCHOR_BATCH else 0
-        return Rules(batch=covered, heads=heads)
+        return LeafRules(batch=covered, heads=heads)
 
     def newest(self, number: int, tag: bytes, size: int) -> Newest | None:
         """The newest leaf of the tag among the first `size` leaves."""

@@ -92,13 +92,13 @@ def _verified(files: OfflineFiles, policy: Policy, max_age: str | None, sealed: 
 
 def _watched(path: Path, proof: ProofFile) -> Watched:
     """What the monitor's state says of the place of the proof's head. The state must be of the same store log."""
-    from sealbook.cli.monitoring.state import State
+    from sealbook.cli.monitoring.state import MonitorState
     from sealbook.cli.offline import heads, proofs
 
     head, origin = heads.head_proof(proof), proofs.origin_of(proof)
     if head is None:
         raise click.UsageError("--monitored is for a proof through a store log: `sealbook log proof RUN --store-log`")
-    with State.opened(path) as state:
+    with MonitorState.opened(path) as state:
         seen = state.latest()
         if seen is None or seen.checkpoint.origin != origin:
             raise click.UsageError(f"--monitored: {path} does not follow {origin}")

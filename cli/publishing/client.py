@@ -50,7 +50,7 @@ class Unreachable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CosignatureRequest:
     """A checkpoint for witnesses: our note, the keys of which lines are sent, and the log's tree."""
 
     note: Note
@@ -74,7 +74,7 @@ class Heard:
 
 
 async def converse(
-    asked: Asked, address: Address, *, size: int, cosigned_size: int, transport: Transport, clock: Clock
+    asked: CosignatureRequest, address: Address, *, size: int, cosigned_size: int, transport: Transport, clock: Clock
 ) -> Heard:
     """Ask one witness to cosign. `size` is what it remembers as far as we know, `cosigned_size` the largest size that
     we hold its cosignature of."""
@@ -103,7 +103,7 @@ async def converse(
     return Heard(Unavailable(409, f"another size after each of {TRIES_MAX} requests"), old)
 
 
-async def _served(asked: Asked, address: Address, transport: Transport) -> bytes:
+async def _served(asked: CosignatureRequest, address: Address, transport: Transport) -> bytes:
     """The note of our log that the witness serves, if it does: signed by us, it shows what was signed elsewhere."""
     try:
         answer = await transport(f"{address.url}/{origin_key(asked.checkpoint.origin).hex()}/checkpoint", None)
@@ -115,7 +115,7 @@ async def _served(asked: Asked, address: Address, transport: Transport) -> bytes
     return answer.body
 
 
-def _named(alarm: Alarm, asked: Asked, served: bytes) -> Alarm:
+def _named(alarm: Alarm, asked: CosignatureRequest, served: bytes) -> Alarm:
     """The alarm by its right name: a witness refuses a proof that is wrong, and a fork, with the same words. It is a
     fork when what the witness serves stands under our own signature and has another root than our log at its size."""
     if alarm.kind is not AlarmKind.PROOF_REFUSED or not served:
@@ -130,7 +130,7 @@ def _named(alarm: Alarm, asked: Asked, served: bytes) -> Alarm:
     return Alarm(AlarmKind.FORKED, replace(alarm.evidence, reason=reason), theirs.size)
 
 
-def _is_ours(note: Note, asked: Asked) -> bool:
+def _is_ours(note: Note, asked: CosignatureRequest) -> bool:
     """Whether one of our keys signed this note of our log."""
     if Checkpoint.parse(note.text).origin != asked.checkpoint.origin:
         return False

@@ -16,7 +16,7 @@ import trio
 from sealbook.cli.ground import exit_codes
 from sealbook.cli.publishing.client import Clock, Transport
 from sealbook.cli.publishing.memory import Memory, PublishingStopped
-from sealbook.cli.publishing.publisher import Publisher, Rules, State, Turn
+from sealbook.cli.publishing.publisher import Publisher, PublishingRules, PublishingState, Turn
 from sealbook.cli.publishing.signing import LogSigner, check_keys
 from sealbook.journal.errors import SealbookError
 from sealbook.journal.keys.ring import Keyring
@@ -35,7 +35,7 @@ class Daemon:
 
     ring: Keyring
     logs: Callable[[], Iterable[Log]]
-    rules: Callable[[Memory], Rules]
+    rules: Callable[[Memory], PublishingRules]
     transport: Transport
     clock: Clock
     told: Told
@@ -91,7 +91,9 @@ class Daemon:
 
 def code_of(turn: Turn) -> int:
     """A turn's exit code."""
-    return {State.STOPPED: exit_codes.INTEGRITY, State.WAITING: exit_codes.REFUSED}.get(turn.state, exit_codes.OK)
+    return {PublishingState.STOPPED: exit_codes.INTEGRITY, PublishingState.WAITING: exit_codes.REFUSED}.get(
+        turn.state, exit_codes.OK
+    )
 
 
 def worst(codes: Iterable[int]) -> int:

@@ -44,7 +44,7 @@ _FILE = re.compile(rb"(sealbook witnesses 1\n[^\n]*\n)check ([0-9a-f]{16})\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownWitness:
     """What is remembered of one witness address. Times are POSIX seconds."""
 
     size: int = 0
@@ -70,7 +70,7 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class Stopped:
     """Publishing of a log is stopped, until a person resolves it."""
 
     at: int
@@ -80,7 +80,7 @@ class Stop:
 class PublishingStopped(VerificationError):
     """The log and a witness contradict each other: nothing is signed or published before a person has looked."""
 
-    def __init__(self, origin: str, stop: Stop) -> None:
+    def __init__(self, origin: str, stop: Stopped) -> None:
         self.origin, self.stop = origin, stop
         reasons = "; ".join(f"{charge.url}: {charge.reason} (evidence: {charge.evidence})" for charge in stop.charges)
         super().__init__(
@@ -104,22 +104,24 @@ class Memory:
         with private_files.locked(self.folder, self._lock_timeout):
             yield
 
-    def known(self) -> dict[str, Known]:
+    def known(self) -> dict[str, KnownWitness]:
         """What is known, by address."""
         content = self._read("memory")
-        return {} if content is None else {url: Known(**members) for url, members in content["witnesses"].items()}
+        return (
+            {} if content is None else {url: KnownWitness(**members) for url, members in content["witnesses"].items()}
+        )
 
-    def keep(self, known: Mapping[str, Known]) -> None:
+    def keep(self, known: Mapping[str, KnownWitness]) -> None:
         """Remember this, durably, and nothing else."""
         if known != self.known():
             self._write("memory", {"witnesses": {url: asdict(item) for url, item in known.items()}})
 
-    def stopped(self) -> Stop | None:
+    def stopped(self) -> Stopped | None:
         """Whether publishing is stopped, and why."""
         content = self._read("stopped")
         if content is None:
             return None
-        return Stop(content["at"], tuple(Charge(**members) for members in content["charges"]))
+        return Stopped(content["at"], tuple(Charge(**members) for members in content["charges"]))
 
     def check_unstopped(self) -> None:
         """`PublishingStopped` when it is."""
@@ -127,14 +129,14 @@ class Memory:
         if stop is not None:
             raise PublishingStopped(self.origin, stop)
 
-    def stop(self, charges: Sequence[Charge], *, at: int) -> Stop:
+    def stop(self, charges: Sequence[Charge], *, at: int) -> Stopped:
         """Stop publishing, durably. Charges whose evidence is kept already."""
         before = self.stopped()
-        stop = Stop(at, tuple(charges) if before is None else before.charges + tuple(charges))
+        stop = Stopped(at, tuple(charges) if before is None else before.charges + tuple(charges))
         self._write("stopped", {"at": stop.at, "charges": [asdict(charge) for charge in stop.charges]})
         return stop
 
-    def resolve(self, *, at: int) -> Stop:
+    def resolve(self, *, at: int) -> Stopped:
         """Publish again. What was charged stays on file, and what the witnesses are known to have cosigned is
         forgotten for those that were charged: they are asked as for the first time. `NotFound` when it is not
         stopped."""

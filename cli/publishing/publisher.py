@@ -22,8 +22,8 @@ from typing import Final
 import trio
 
 from sealbook.cli.publishing import signing
-from sealbook.cli.publishing.client import Asked, Clock, Transport, names_of
-from sealbook.cli.publishing.memory import FAILURE_CHARACTERS_MAX, Charge, Known, Memory, Stop
+from sealbook.cli.publishing.client import Clock, CosignatureRequest, Transport, names_of
+from sealbook.cli.publishing.memory import FAILURE_CHARACTERS_MAX, Charge, KnownWitness, Memory, Stopped
 from sealbook.cli.publishing.policy_file import Address, addresses
 from sealbook.cli.publishing.rounds import Report, run_round
 from sealbook.cli.publishing.signing import LogSigner
@@ -43,7 +43,7 @@ NOBODY = Policy((), (), (), None)
 """The policy of a log that is published by its own signature alone."""
 
 
-class State(Enum):
+class PublishingState(Enum):
     """How a turn ended."""
 
     EMPTY = "the log has no leaf yet"
@@ -60,17 +60,17 @@ class Turn:
     have cosigned it, `failures` by name what else witnesses said this time."""
 
     origin: str
-    state: State
+    state: PublishingState
     size: int = 0
     cosigners: tuple[str, ...] = ()
     failures: Mapping[str, str] = field(default_factory=dict)
     unsigned: int | None = None
     """The log's size, when it has grown and was not signed because the quorum does not answer."""
-    stop: Stop | None = None
+    stop: Stopped | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class PublishingRules:
     """How a log is published."""
 
     policy: Policy = NOBODY
@@ -95,7 +95,7 @@ class Publisher:
     _answered: set[VerifierKey] = field(default_factory=set, init=False)
     """The witnesses that have cosigned since this publisher began."""
 
-    async def turn(self, rules: Rules) -> Turn:
+    async def turn(self, rules: PublishingRules) -> Turn:
         """Sign, submit and publish, as far as it goes now.
 
         Raises what the ring and the store refuse (`PublishedAhead`, `PublishedDiffers`, `NotFound` for a log without a
@@ -108,24 +108,24 @@ class Publisher:
         finally:
             holding.__exit__(None, None, None)
 
-    async def _turn(self, rules: Rules) -> Turn:
+    async def _turn(self, rules: PublishingRules) -> Turn:
         stop = self.memory.stopped()
         if stop is not None:
-            return Turn(self.log.origin, State.STOPPED, stop=stop)
+            return Turn(self.log.origin, PublishingState.STOPPED, stop=stop)
         head, kept = self.log.checkpoint(), self.log.signed_checkpoint()
         signing.check_not_behind(self.log, head, kept, self.signer, self.memory.known())
         if kept is None and head.size == 0:
-            return Turn(self.log.origin, State.EMPTY)
+            return Turn(self.log.origin, PublishingState.EMPTY)
         promised = signing.promised_size(kept, self.signer)
         if promised is not None and promised < head.size:
             turn = await self._confirmed(promised, kept, rules)
             if turn is not None:
-                return turn if turn.state is State.STOPPED else replace(turn, unsigned=head.size)
+                return turn if turn.state is PublishingState.STOPPED else replace(turn, unsigned=head.size)
         if kept is None or kept.checkpoint != head or not signing.signed(kept, self.signer.keys()):
             kept = await trio.to_thread.run_sync(self.log.sign_checkpoint, self.signer.sign)
         return await self._submitted(kept, rules)
 
-    async def _confirmed(self, size: int, kept: KeptCheckpoint | None, rules: Rules) -> Turn | None:
+    async def _confirmed(self, size: int, kept: KeptCheckpoint | None, rules: PublishingRules) -> Turn | None:
         """Step 1 at this size; the turn's end when nothing newer may be signed. `kept` is the largest that the store
         has signed."""
         needless = rules.fail_open or rules.policy.satisfied(())
@@ -134,29 +134,29 @@ class Publisher:
             return None
         kept = await trio.to_thread.run_sync(lambda: self.log.sign_checkpoint(self.signer.sign, size=size))
         turn = await self._submitted(kept, rules, anew=True)
-        if turn.state is State.STOPPED:
+        if turn.state is PublishingState.STOPPED:
             return turn
         self._begun = True
-        if turn.state is not State.WAITING and (needless or self._heard(rules)):
+        if turn.state is not PublishingState.WAITING and (needless or self._heard(rules)):
             return None
-        return replace(turn, state=State.WAITING)
+        return replace(turn, state=PublishingState.WAITING)
 
-    def _heard(self, rules: Rules) -> bool:
+    def _heard(self, rules: PublishingRules) -> bool:
         """A quorum has cosigned since this publisher began, and none of it knew more than we do."""
         return rules.policy.satisfied(self._answered)
 
-    async def _submitted(self, kept: KeptCheckpoint, rules: Rules, *, anew: bool = False) -> Turn:
+    async def _submitted(self, kept: KeptCheckpoint, rules: PublishingRules, *, anew: bool = False) -> Turn:
         """Steps 2 and 3 for a signed checkpoint; with `anew`, cosignatures from before this publisher began are asked
         for once more."""
         assert kept.note is not None
         held, before = verified(kept.note, rules.policy), self.memory.known()
         fresh = {key: held[key] for key in held if key in self._answered} if anew else held
         due = [
-            (address, before.get(address.url, Known()))
+            (address, before.get(address.url, KnownWitness()))
             for address in addresses(rules.policy)
-            if self._is_due(address, fresh, before.get(address.url, Known()), rules)
+            if self._is_due(address, fresh, before.get(address.url, KnownWitness()), rules)
         ]
-        asked = Asked(kept.note, self.signer.keys(), self.log.tree_nodes)
+        asked = CosignatureRequest(kept.note, self.signer.keys(), self.log.tree_nodes)
         reports = await run_round(
             asked, due, transport=self.transport, clock=self.clock, enough=lambda keys: self._enough(keys, rules, held)
         )
@@ -165,32 +165,34 @@ class Publisher:
         held = verified(kept.note, rules.policy)
         turn = Turn(
             self.log.origin,
-            State.UNCHANGED,
+            PublishingState.UNCHANGED,
             kept.checkpoint.size,
             tuple(witness.name for witness in rules.policy.witnesses if witness.key in held),
             _failures(reports),
             stop=stop,
         )
         if stop is not None:
-            return replace(turn, state=State.STOPPED)
+            return replace(turn, state=PublishingState.STOPPED)
         self._answered.update(key for report in reports for key in _cosigning_keys(report))
         return replace(turn, state=await self._published(kept, held, rules, asked=bool(reports)))
 
     async def _published(
-        self, kept: KeptCheckpoint, held: Mapping[VerifierKey, Signature], rules: Rules, *, asked: bool
-    ) -> State:
+        self, kept: KeptCheckpoint, held: Mapping[VerifierKey, Signature], rules: PublishingRules, *, asked: bool
+    ) -> PublishingState:
         """Publish what may be published."""
         met, size = rules.policy.satisfied(held), kept.checkpoint.size
         if met and kept.state is CheckpointState.PUBLISHED:
-            return State.PUBLISHED if asked else State.UNCHANGED
+            return PublishingState.PUBLISHED if asked else PublishingState.UNCHANGED
         if not met and not rules.fail_open:
-            return State.WAITING
+            return PublishingState.WAITING
         if not met and kept.published:
-            return State.WITHOUT_QUORUM
+            return PublishingState.WITHOUT_QUORUM
         await trio.to_thread.run_sync(lambda: self.log.publish_checkpoint(size, without_quorum=not met))
-        return State.PUBLISHED if met else State.WITHOUT_QUORUM
+        return PublishingState.PUBLISHED if met else PublishingState.WITHOUT_QUORUM
 
-    def _is_due(self, address: Address, held: Mapping[VerifierKey, Signature], known: Known, rules: Rules) -> bool:
+    def _is_due(
+        self, address: Address, held: Mapping[VerifierKey, Signature], known: KnownWitness, rules: PublishingRules
+    ) -> bool:
         """Whether the witness is to be asked: its cosignature is missing or too old, and it was not out just now."""
         if not rules.patient:
             return True
@@ -202,12 +204,14 @@ class Publisher:
             return True
         return rules.refresh_seconds is not None and min(times) + rules.refresh_seconds <= now
 
-    def _enough(self, keys: Collection[VerifierKey], rules: Rules, held: Mapping[VerifierKey, Signature]) -> bool:
+    def _enough(
+        self, keys: Collection[VerifierKey], rules: PublishingRules, held: Mapping[VerifierKey, Signature]
+    ) -> bool:
         return rules.policy.quorum is not None and rules.policy.satisfied({*keys, *held})
 
     def _remembered(
-        self, kept: KeptCheckpoint, reports: Sequence[Report], before: Mapping[str, Known]
-    ) -> tuple[KeptCheckpoint, Stop | None]:
+        self, kept: KeptCheckpoint, reports: Sequence[Report], before: Mapping[str, KnownWitness]
+    ) -> tuple[KeptCheckpoint, Stopped | None]:
         """Keep what the witnesses said: cosignatures first, then what is known of them, then alarms."""
         size, now = kept.checkpoint.size, self.clock()
         lines = [
@@ -246,7 +250,7 @@ def verified(note: Note, policy: Policy) -> dict[VerifierKey, Signature]:
     return found
 
 
-def _retry_at(known: Known) -> int:
+def _retry_at(known: KnownWitness) -> int:
     """When a witness that failed is asked again."""
     assert known.failed_at is not None
     return known.failed_at + min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_FIRST << min(known.failures - 1, 16))
@@ -281,7 +285,7 @@ def _failures(reports: Sequence[Report]) -> dict[str, str]:
     return failures
 
 
-def _known(report: Report, size: int, now: int) -> Known:
+def _known(report: Report, size: int, now: int) -> KnownWitness:
     """What is known of a witness after it was asked for this size."""
     before, outcome, failure = report.known, report.heard.outcome, _failure(report)
     after = replace(before, size=report.heard.size)

@@ -8,8 +8,8 @@ from typing import Final
 
 import trio
 
-from sealbook.cli.publishing.client import Asked, Clock, Heard, Transport, converse
-from sealbook.cli.publishing.memory import Known
+from sealbook.cli.publishing.client import Clock, CosignatureRequest, Heard, Transport, converse
+from sealbook.cli.publishing.memory import KnownWitness
 from sealbook.cli.publishing.policy_file import Address
 from sealbook.merkle.keys import VerifierKey
 from sealbook.merkle.witness_client import Cosigned, Unavailable
@@ -24,14 +24,14 @@ class Report:
     """What came of asking one witness."""
 
     address: Address
-    known: Known
+    known: KnownWitness
     """What was known of it before."""
     heard: Heard
 
 
 async def run_round(
-    asked: Asked,
-    witnesses: Sequence[tuple[Address, Known]],
+    asked: CosignatureRequest,
+    witnesses: Sequence[tuple[Address, KnownWitness]],
     *,
     transport: Transport,
     clock: Clock,
@@ -43,7 +43,7 @@ async def run_round(
     cosigned: set[VerifierKey] = set()
     failed: list[Exception] = []
 
-    async def ask(address: Address, known: Known) -> None:
+    async def ask(address: Address, known: KnownWitness) -> None:
         try:
             heard = await converse(
                 asked,

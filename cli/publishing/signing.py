@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sealbook.cli.publishing.memory import Known, Memory
+from sealbook.cli.publishing.memory import KnownWitness, Memory
 from sealbook.journal.deciding.log.checkpoints import KeptCheckpoint
 from sealbook.journal.deciding.log.promises import Consistent, PublishedAhead, check_growth
 from sealbook.journal.errors import NotFound
@@ -70,7 +70,7 @@ def signed(kept: KeptCheckpoint, keys: tuple[VerifierKey, ...]) -> bool:
 
 
 def check_not_behind(
-    log: Log, head: Checkpoint, kept: KeptCheckpoint | None, signer: LogSigner, known: Mapping[str, Known]
+    log: Log, head: Checkpoint, kept: KeptCheckpoint | None, signer: LogSigner, known: Mapping[str, KnownWitness]
 ) -> None:
     """Rules 2 and 3, also where nothing is to be signed. `head` is the log as it stands, `kept` the largest
     checkpoint that the store has signed."""

@@ -31,7 +31,7 @@ FILE_MODE = 0o644  # a web server of another user may read them: nothing here is
 NEW_SUFFIX = ".new"  # a file before it is whole; no tile's path ends so
 
 
-class Log(Protocol):
+class TileLog(Protocol):
     """The log that the tiles are made of. A `Tenant` is one."""
 
     def leaf_entries(self, start: int, limit: int) -> Sequence[bytes]:
@@ -57,7 +57,7 @@ class Beside:
     the root is this one."""
 
     path: str
-    log: Log
+    log: TileLog
     old_size: int
     new_size: int
     root: bytes
@@ -77,7 +77,7 @@ def checkpoint_of(note: bytes) -> Checkpoint:
     return Checkpoint.parse(Note.parse(note).text)
 
 
-def check_ours(log: Log, checkpoint: Checkpoint, origin: str, size: int) -> None:
+def check_ours(log: TileLog, checkpoint: Checkpoint, origin: str, size: int) -> None:
     """The checkpoint is one of this log of `origin`, which has `size` leaves."""
     if checkpoint.origin != origin:
         raise VerificationError(f"the checkpoint is of {shown(checkpoint.origin)}, the log is {shown(origin)}")
@@ -92,7 +92,7 @@ def check_ours(log: Log, checkpoint: Checkpoint, origin: str, size: int) -> None
 
 def write_tiles(
     folder: Path,
-    log: Log,
+    log: TileLog,
     note: bytes,
     *,
     sizes_after: Callable[[int], Iterable[int]] = lambda size: (),
@@ -125,7 +125,7 @@ def write_tiles(
     return Written(old, checkpoint.size, writer.files)
 
 
-def _write_growth(writer: _Writer, log: Log, old_size: int, new_size: int) -> None:
+def _write_growth(writer: _Writer, log: TileLog, old_size: int, new_size: int) -> None:
     for bundle in tiles.entry_bundles(old_size=old_size, new_size=new_size):
         writer.write(bundle.path(), _bundle(log, bundle))
     for tile in tiles.hash_tiles(old_size=old_size, new_size=new_size):
@@ -174,7 +174,7 @@ class FolderOfTiles:
 class StoreOfTiles:
     """The tiles of a log as its store has them, up to the size of the latest signed checkpoint (`published`)."""
 
-    def __init__(self, log: Log, published: Callable[[], bytes | None]) -> None:
+    def __init__(self, log: TileLog, published: Callable[[], bytes | None]) -> None:
         self._log = log
         self._published = published
 
@@ -207,7 +207,7 @@ def _tile_at(path: str) -> HashTile | EntryBundle | None:
         return None
 
 
-def _earlier(folder: Path, log: Log, checkpoint: Checkpoint) -> int:
+def _earlier(folder: Path, log: TileLog, checkpoint: Checkpoint) -> int:
     """The size that the folder has, by Rule 3; 0 for a folder without a checkpoint."""
     data = _read(folder / CHECKPOINT_PATH)
     if data is None:
@@ -231,7 +231,7 @@ def _earlier(folder: Path, log: Log, checkpoint: Checkpoint) -> int:
     return earlier.size
 
 
-def _bundle(log: Log, bundle: EntryBundle) -> bytes:
+def _bundle(log: TileLog, bundle: EntryBundle) -> bytes:
     leaves = bundle.leaves()
     entries = log.leaf_entries(leaves.start, bundle.width)
     hashes = log.tree_nodes([Node(0, index) for index in leaves])

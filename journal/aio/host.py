@@ -36,7 +36,7 @@ class Scope(Protocol):
         ...
 
 
-class Bell(Protocol):
+class LoopBell(Protocol):
     """Where one task waits until it is rung."""
 
     def ring(self) -> None:
@@ -91,7 +91,7 @@ class Host(Protocol):
         """Wait; a cancellation ends it at once."""
         ...
 
-    def bell(self) -> Bell:
+    def bell(self) -> LoopBell:
         """A bell for a task of this loop."""
         ...
 

@@ -19,14 +19,14 @@ from sealbook.journal.running.holding import Hold
 from sealbook.journal.running.leased import UnderLease, promised_by
 from sealbook.journal.running.needs import Call, Need, OpenStore, Pause, Read, Rule, Submit
 from sealbook.journal.running.recovery import Recovery
-from sealbook.journal.running.rules import Resumption, Rules
+from sealbook.journal.running.rules import Resumption, RunRules
 
 T = TypeVar("T")
 
 PauseFor = Callable[[float], Awaitable[Any]]
 
 
-class Asked(Awaitable[bool]):
+class AwaitedQuestion(Awaitable[bool]):
     """A question to be awaited. Taken for its answer it is a mistake, which it says itself."""
 
     def __init__(self, ask: Callable[[], Awaitable[bool]]) -> None:
@@ -48,16 +48,16 @@ class AsyncLeasedRun(UnderLease):
     that ends in an exception, a cancellation too, leaves what a crash would leave.
     """
 
-    def __init__(self, tenant: WritingFace, rules: Rules) -> None:
+    def __init__(self, tenant: WritingFace, rules: RunRules) -> None:
         self._tenant = tenant
         self._rules = rules
 
     @property
-    @promised_by(Rules.cancel_requested)
+    @promised_by(RunRules.cancel_requested)
     def cancel_requested(self) -> Awaitable[bool]:
-        return Asked(lambda: self._do(self._rules.cancel_requested()))
+        return AwaitedQuestion(lambda: self._do(self._rules.cancel_requested()))
 
-    @promised_by(Rules.effect)
+    @promised_by(RunRules.effect)
     async def effect(
         self,
         name: str,
@@ -70,31 +70,31 @@ class AsyncLeasedRun(UnderLease):
     ) -> Any:
         return await self._do(self._rules.effect(name, fn, args, kwargs, key, recovery))
 
-    @promised_by(Rules.note)
+    @promised_by(RunRules.note)
     async def note(self, text: str | None = None, *, data: Mapping[str, Any] | None = None) -> None:
         await self._do(self._rules.note(text, data))
 
-    @promised_by(Rules.snapshot)
+    @promised_by(RunRules.snapshot)
     async def snapshot(self, state: Any) -> None:
         await self._do(self._rules.snapshot(state))
 
-    @promised_by(Rules.now)
+    @promised_by(RunRules.now)
     async def now(self, *, key: Key | None = None) -> datetime:
         return await self._do(self._rules.now(key))
 
-    @promised_by(Rules.random)
+    @promised_by(RunRules.random)
     async def random(self, *, key: Key | None = None) -> float:
         return await self._do(self._rules.random(key))
 
-    @promised_by(Rules.suspend)
+    @promised_by(RunRules.suspend)
     async def suspend(self, *, until: datetime | str | None = None, awaiting: Any = None) -> Resumption | None:
         return await self._do(self._rules.suspend(until, awaiting))
 
-    @promised_by(Rules.resume)
+    @promised_by(RunRules.resume)
     async def resume(self, event: Any = None) -> bool:
         return await self._do(self._rules.resume(event))
 
-    @promised_by(Rules.conclude)
+    @promised_by(RunRules.conclude)
     async def conclude(self, outcome: str, *, seal: bool | None = None, data: Mapping[str, Any] | None = None) -> None:
         await self._do(self._rules.conclude(outcome, seal, data))
 
@@ -117,7 +117,7 @@ async def leased(
     store: OpenStore = tenant._sync.view
     hold = Hold(run, owner=owner, ttl=ttl, clock=store.clock)
     lineage = store.setting.identity.lineage_id
-    rules = Rules(hold, lineage, clock=store.clock, strand=host.task, case=case)
+    rules = RunRules(hold, lineage, clock=store.clock, strand=host.task, case=case)
     live = AsyncLeasedRun(tenant, rules)
     pause = host.sleep if pause is None else pause
     await live._do(rules.enter())

@@ -95,15 +95,12 @@ class Overlay:
     def tenants(self) -> list[str]:
         """The names of all that has a row in `tenants`, the store log's among them, in order."""
         names = {*self._tenants}
-        lo = b""
-        while page := self._snapshot.scan(tables.TENANTS, lo, None, 1000):
-            for key, value in page:
-                try:
-                    names.add(key.decode())
-                except UnicodeDecodeError as error:
-                    raise Corrupt("the row names no tenant", None, None, tables.TENANTS, key) from error
-                self._stored[tables.TENANTS, key] = value
-            lo = page[-1][0] + b"\0"
+        for key, value in tables.rows_of(self._snapshot, tables.TENANTS):
+            try:
+                names.add(key.decode())
+            except UnicodeDecodeError as error:
+                raise Corrupt("the row names no tenant", None, None, tables.TENANTS, key) from error
+            self._stored[tables.TENANTS, key] = value
         return sorted(names)
 
     def moved_runs(self, tenant: str) -> set[str]:

@@ -54,7 +54,7 @@ class Purpose(StrEnum):
     WITNESS = "witness"
 
 
-class State(StrEnum):
+class KeyState(StrEnum):
     """Whether a key signs."""
 
     ACTIVE = "active"
@@ -107,7 +107,7 @@ class Key:
     tenant: str | None
     generation: int
     created: int
-    state: State
+    state: KeyState
     signed: bool
     bound: str | None = None
 
@@ -193,7 +193,7 @@ class Key:
             tenant=values.get("tenant"),
             generation=int(values["generation"]),
             created=instants.parse(values["created"]) // 1000,
-            state=State(values["state"]),
+            state=KeyState(values["state"]),
             signed={"yes": True, "no": False}[values["signed"]],
             bound=values.get("bound"),
         )

@@ -27,7 +27,7 @@ from sealbook.journal.deciding.log.promises import Consistent, Published, Publis
 from sealbook.journal.errors import Corrupt, InvalidInput, NotFound
 from sealbook.journal.keys import pkcs8, private_files, public_halves
 from sealbook.journal.keys.private_files import PathRefused
-from sealbook.journal.keys.public_halves import ALGORITHMS, Key, KeyRefused, Purpose, State, WrongPassphrase
+from sealbook.journal.keys.public_halves import ALGORITHMS, Key, KeyRefused, KeyState, Purpose, WrongPassphrase
 from sealbook.journal.records.signatures import Signer
 from sealbook.journal.schema.origins import OriginsCoincide, check_origin
 from sealbook.merkle.checkpoint import Checkpoint
@@ -49,13 +49,13 @@ __all__ = [
     "Consistent",
     "Key",
     "KeyRefused",
+    "KeyState",
     "Keyring",
     "PathRefused",
     "Published",
     "PublishedAhead",
     "PublishedDiffers",
     "Purpose",
-    "State",
     "WrongPassphrase",
 ]
 
@@ -114,7 +114,7 @@ class Keyring:
 
     def signing(self, purpose: Purpose, name: str) -> tuple[Key, ...]:
         """The keys that sign under this name, the newest of each algorithm first. `NotFound` when there is none."""
-        keys = [key for key in self.named(name) if key.purpose is purpose and key.state is State.ACTIVE]
+        keys = [key for key in self.named(name) if key.purpose is purpose and key.state is KeyState.ACTIVE]
         if not keys:
             raise NotFound(f"{purpose} key", name)
         keys.sort(key=lambda key: (ALGORITHMS[purpose].index(key.algorithm), -key.generation))
@@ -275,7 +275,7 @@ class Keyring:
         with self._holding(key.name):
             keys = self.named(key.name)
             stored = next((each for each in keys if each.id == key.id), None)
-            if stored is None or stored.state is not State.ACTIVE:
+            if stored is None or stored.state is not KeyState.ACTIVE:
                 raise KeyRefused(key.id, "it signs no more" if stored else "it is not in the ring")
             for promise in self._promises(keys):
                 published.check_growth(promise, checkpoint, consistent)
@@ -367,7 +367,7 @@ class Keyring:
             tenant=tenant,
             generation=generation,
             created=created,
-            state=State.ACTIVE,
+            state=KeyState.ACTIVE,
             signed=promise is not None,
         )
         if any(each.short_id == key.short_id for each in self.named(name)):
@@ -394,7 +394,7 @@ class Keyring:
         return [
             each
             for each in self.named(key.name)
-            if each.algorithm is key.algorithm and each.generation < key.generation and each.state is State.ACTIVE
+            if each.algorithm is key.algorithm and each.generation < key.generation and each.state is KeyState.ACTIVE
         ]
 
     def _succeed(self, key: Key, created: int, passphrase: bytes | None) -> Key:
@@ -411,7 +411,7 @@ class Keyring:
         )
 
     def _retire_older(self, key: Key) -> list[Key]:
-        retired = [replace(old, state=State.RETIRED) for old in self._older(key)]
+        retired = [replace(old, state=KeyState.RETIRED) for old in self._older(key)]
         for old in retired:
             self._write_public(old)
         return retired

@@ -11,8 +11,6 @@ from sealbook.journal.schema import tables
 from sealbook.journal.schema.tables import LeaseRow
 from sealbook.journal.store.tenant import Tenant
 
-PAGE_LEASES = 1000
-
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -31,17 +29,14 @@ def held(tenant: Tenant) -> list[Held]:
     """The tenant's live leases, the one that lives longest first. It scans the lease rows, which open runs have."""
     moment = tenant.view.clock()
     prefix = text(tenant.name)
-    lo, hi = prefix, tables.prefix_end(prefix)
     found = []
     with tenant.view.snapshot() as snapshot:
-        while page := snapshot.scan(tables.LEASES, lo, hi, PAGE_LEASES):
-            for key, value in page:
-                run = _run_name(key, prefix)
-                row = LeaseRow.decode((tables.LEASES, key), run, value)
-                if row is None or not (left := remaining_ms(row, moment)):
-                    continue
-                known = UNKNOWN_BOOT not in (row.boot_id, moment.boot_id)
-                before = known and row.boot_id != moment.boot_id
-                found.append(Held(tenant.name, run, row.owner, row.epoch, left, before))
-            lo = page[-1][0] + b"\0"
+        for key, value in tables.rows_of(snapshot, tables.LEASES, prefix):
+            run = _run_name(key, prefix)
+            row = LeaseRow.decode((tables.LEASES, key), run, value)
+            if row is None or not (left := remaining_ms(row, moment)):
+                continue
+            known = UNKNOWN_BOOT not in (row.boot_id, moment.boot_id)
+            before = known and row.boot_id != moment.boot_id
+            found.append(Held(tenant.name, run, row.owner, row.epoch, left, before))
     return sorted(found, key=lambda each: -each.remaining_ms)

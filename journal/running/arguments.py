@@ -31,7 +31,7 @@ Key = bytes | str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedStep:
     """One step as the body asks for it: a kind, an effect's name, and the data without the marks of its place."""
 
     kind: str

@@ -26,7 +26,7 @@ from sealbook.journal.records.entries import Entry
 from sealbook.journal.records.record import Record
 from sealbook.journal.running import arguments, failures
 from sealbook.journal.running import recovery as recoveries
-from sealbook.journal.running.arguments import CALL, STEP, Asked, Key
+from sealbook.journal.running.arguments import CALL, STEP, AskedStep, Key
 from sealbook.journal.running.needs import Rule, called
 from sealbook.journal.running.recovery import DidNotHappen, Landed, Reconcile, Recovery
 from sealbook.journal.running.replay import Step
@@ -96,7 +96,7 @@ class Effects(Session):
             latest = self._replay.effect(digest)
             raise DuplicateEffect(self.hold.run, digest.hex(), latest.attempt if latest else 1, "under way")
         in_order = key is None or self._in_order()
-        asked = Asked("EffectStarted", arguments.arguments_data(args, kwargs), name, digest)
+        asked = AskedStep("EffectStarted", arguments.arguments_data(args, kwargs), name, digest)
         with arguments.recorded_of(name):
             step = self._replay.take(asked, in_order=in_order)
         call = _Called(fn, args, kwargs, declared)
@@ -112,7 +112,7 @@ class Effects(Session):
         with self._opened(step.record.effect):
             return (yield from self._revisit(asked, step, call, recovery, in_order))
 
-    def _revisit(self, asked: Asked, step: Step, call: _Called, recover: Recovery, in_order: bool) -> Rule[Any]:
+    def _revisit(self, asked: AskedStep, step: Step, call: _Called, recover: Recovery, in_order: bool) -> Rule[Any]:
         """Answer for an effect that has a recorded start."""
         effect = step.record.effect
         assert effect is not None
@@ -195,7 +195,7 @@ class Effects(Session):
         )
 
     def _attempt(
-        self, asked: Asked, effect: bytes, marks: Mapping[str, Any], call: _Called, before: tuple[Entry, ...]
+        self, asked: AskedStep, effect: bytes, marks: Mapping[str, Any], call: _Called, before: tuple[Entry, ...]
     ) -> Rule[Any]:
         """Record a start, call the function, record how it ended."""
         yield from self._submit(self._start(asked, effect, marks, call, before))
@@ -231,7 +231,7 @@ class Effects(Session):
         yield from self._append([failed], ends=True)
 
     def _start(
-        self, asked: Asked, effect: bytes, marks: Mapping[str, Any], call: _Called, before: tuple[Entry, ...]
+        self, asked: AskedStep, effect: bytes, marks: Mapping[str, Any], call: _Called, before: tuple[Entry, ...]
     ) -> requests.Append:
         """The request that starts an attempt. Arguments are encoded once, unless they are too long to stand in it."""
         declared = None if call.declared == "ask" else call.declared

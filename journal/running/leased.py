@@ -21,7 +21,7 @@ from sealbook.journal.running.arguments import Key
 from sealbook.journal.running.holding import TTL_S_DEFAULT, Hold
 from sealbook.journal.running.needs import Call, Need, Pause, Read, Rule, Submit, TenantOfRun, carry_out
 from sealbook.journal.running.recovery import Reconcile, Recovery
-from sealbook.journal.running.rules import Resumption, Rules
+from sealbook.journal.running.rules import Resumption, RunRules
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -54,7 +54,7 @@ def promised_by(rule: Callable[..., Any]) -> Callable[[F], F]:
 class UnderLease:
     """What a run under a lease is, whichever face its verbs have."""
 
-    _rules: Rules
+    _rules: RunRules
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -105,7 +105,7 @@ class LeasedRun(UnderLease):
         lineage = tenant.view.setting.identity.lineage_id
         hold = Hold(run, owner=owner, ttl=ttl, clock=clock)
         self._tenant = tenant
-        self._rules = Rules(hold, lineage, clock=clock, strand=threading.get_ident, case=case)
+        self._rules = RunRules(hold, lineage, clock=clock, strand=threading.get_ident, case=case)
         self._lock = threading.Lock()
         self._stop: Stop = threading.Event() if stop is None else stop
         self._entered = False
@@ -133,11 +133,11 @@ class LeasedRun(UnderLease):
     # --- the verbs -----------------------------------------------------------------------------------------------
 
     @property
-    @promised_by(Rules.cancel_requested)
+    @promised_by(RunRules.cancel_requested)
     def cancel_requested(self) -> bool:
         return self._do(self._rules.cancel_requested())
 
-    @promised_by(Rules.effect)
+    @promised_by(RunRules.effect)
     def effect(
         self,
         name: str,
@@ -153,31 +153,31 @@ class LeasedRun(UnderLease):
                 raise InvalidInput("function", function, f"is a coroutine function: {_PLAIN}")
         return self._do(self._rules.effect(name, fn, args, kwargs, key, recovery))
 
-    @promised_by(Rules.note)
+    @promised_by(RunRules.note)
     def note(self, text: str | None = None, *, data: Mapping[str, Any] | None = None) -> None:
         self._do(self._rules.note(text, data))
 
-    @promised_by(Rules.snapshot)
+    @promised_by(RunRules.snapshot)
     def snapshot(self, state: Any) -> None:
         self._do(self._rules.snapshot(state))
 
-    @promised_by(Rules.now)
+    @promised_by(RunRules.now)
     def now(self, *, key: Key | None = None) -> datetime:
         return self._do(self._rules.now(key))
 
-    @promised_by(Rules.random)
+    @promised_by(RunRules.random)
     def random(self, *, key: Key | None = None) -> float:
         return self._do(self._rules.random(key))
 
-    @promised_by(Rules.suspend)
+    @promised_by(RunRules.suspend)
     def suspend(self, *, until: datetime | str | None = None, awaiting: Any = None) -> Resumption | None:
         return self._do(self._rules.suspend(until, awaiting))
 
-    @promised_by(Rules.resume)
+    @promised_by(RunRules.resume)
     def resume(self, event: Any = None) -> bool:
         return self._do(self._rules.resume(event))
 
-    @promised_by(Rules.conclude)
+    @promised_by(RunRules.conclude)
     def conclude(self, outcome: str, *, seal: bool | None = None, data: Mapping[str, Any] | None = None) -> None:
         self._do(self._rules.conclude(outcome, seal, data))
 

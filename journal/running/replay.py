@@ -33,7 +33,7 @@ from sealbook.indexes.standing import FAILED, EffectStatus, seals
 from sealbook.journal.deciding.admission import SETTLED_AS
 from sealbook.journal.errors import Mismatch
 from sealbook.journal.records.record import Record
-from sealbook.journal.running.arguments import CALL, STEP, Asked, encode, same, told
+from sealbook.journal.running.arguments import CALL, STEP, AskedStep, encode, same, told
 
 MARKS = frozenset({STEP})  # members of a step that its content leaves out,
 MARKS_OF_START = frozenset({STEP, CALL, "name", "recovery"})  # and of an effect's start
@@ -220,7 +220,7 @@ class Replay:
         """The number of the next positional call of this name that no record has."""
         return self._calls[name] + 1
 
-    def take(self, asked: Asked, *, in_order: bool) -> Step | None:
+    def take(self, asked: AskedStep, *, in_order: bool) -> Step | None:
         """The recorded step that the body asks for, which is then taken; None when it is a new one.
 
         `in_order`: the question has its place among the others. `Mismatch` names the first step that it departs from.
@@ -236,14 +236,14 @@ class Replay:
             step.taken = True
         return step
 
-    def check(self, step: Step, asked: Asked) -> None:
+    def check(self, step: Step, asked: AskedStep) -> None:
         """Raise `Mismatch` unless the body asks for what is recorded. Of a start that others wrote, the name counts."""
         name = step.record.data.get("name") if asked.kind == "EffectStarted" else None
         other_name = isinstance(name, str) and name != asked.name
         if other_name or (STEP in step.record.data and not _same(asked, step)):
             raise self._mismatch(step, asked)
 
-    def _keyed(self, asked: Asked, in_order: bool) -> Step | None:
+    def _keyed(self, asked: AskedStep, in_order: bool) -> Step | None:
         assert asked.key is not None
         step = _next(self._by_key.get((asked.kind, asked.key)))
         if step is None and asked.kind == "EffectStarted" and asked.key in self._effects:
@@ -254,7 +254,7 @@ class Replay:
                 raise self._mismatch(head, asked)
         return step
 
-    def _head(self, asked: Asked) -> Step | None:
+    def _head(self, asked: AskedStep) -> Step | None:
         head = self._first(asked)
         if head is None:
             return None
@@ -263,14 +263,14 @@ class Replay:
             raise self._mismatch(head, asked)
         return head
 
-    def _alike(self, asked: Asked) -> Step | None:
+    def _alike(self, asked: AskedStep) -> Step | None:
         """A step of this very content, without a place or first in order: one task may have hopped between threads."""
         step = _next(self._apart.get((asked.kind, encode(asked.data))))
         if step is None and (head := self._first(asked)) is not None:
             step = head if head.kind == asked.kind and _same(asked, head) else None
         return step
 
-    def _first(self, asked: Asked) -> Step | None:
+    def _first(self, asked: AskedStep) -> Step | None:
         """The first step in order that was not asked for yet."""
         while self._in_order:
             head = self._in_order[0]
@@ -283,7 +283,7 @@ class Replay:
         """The seq of the first step in order that was not asked for yet; None when the replay is over."""
         return next((step.record.seq for step in self._in_order if not step.taken and not step.gives_way), None)
 
-    def _mismatch(self, step: Step | None, asked: Asked) -> Mismatch:
+    def _mismatch(self, step: Step | None, asked: AskedStep) -> Mismatch:
         assert step is not None
         where = f"record {step.record.seq}" if not step.place else f"step {step.place} (record {step.record.seq})"
         stated, recorded = str(asked), str(step)
@@ -303,7 +303,7 @@ def _next(steps: deque[Step] | None) -> Step | None:
     return None
 
 
-def _same(asked: Asked, step: Step) -> bool:
+def _same(asked: AskedStep, step: Step) -> bool:
     return same(asked.data, step.content)
 
 

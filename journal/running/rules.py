@@ -22,7 +22,7 @@ from sealbook.journal.records import entries, instants
 from sealbook.journal.records.entries import Entry
 from sealbook.journal.records.record import Record
 from sealbook.journal.running import arguments, failures
-from sealbook.journal.running.arguments import Asked, Key
+from sealbook.journal.running.arguments import AskedStep, Key
 from sealbook.journal.running.effects import Effects
 from sealbook.journal.running.needs import Read, Rule
 from sealbook.journal.running.replay import Step
@@ -39,7 +39,7 @@ class Resumption:
     event: Any = None
 
 
-class Rules(Effects):
+class RunRules(Effects):
     """Every verb of a leased run, as a rule for a face to carry out."""
 
     # --- remarks and readings ------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ class Rules(Effects):
             raise KeyRequired(self.hold.run, kind)
         digest = None if key is None else arguments.key_of(key)
         in_order = key is None or self._in_order()
-        step = self._replay.take(Asked(kind, key=digest), in_order=in_order)
+        step = self._replay.take(AskedStep(kind, key=digest), in_order=in_order)
         if step is not None:
             return step.record
         marks = self._place(in_order)
@@ -83,7 +83,7 @@ class Rules(Effects):
         """A step that only has content: written, unless it is recorded already."""
         self.hold.check()
         in_order = self._in_order()
-        if self._replay.take(Asked(entry.kind, dict(entry.data)), in_order=in_order) is None:
+        if self._replay.take(AskedStep(entry.kind, dict(entry.data)), in_order=in_order) is None:
             yield from self._append([self._marked(entry, in_order)])
 
     # --- waiting, cancelling, ending -----------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class Rules(Effects):
         self.hold.check()
         self._must_be_quiet("suspension", awaiting if until is None else until)
         entry = entries.suspended(until=until, awaiting=awaiting)
-        asked = Asked(entry.kind, dict(entry.data))
+        asked = AskedStep(entry.kind, dict(entry.data))
         step = self._replay.take(asked, in_order=True)
         if step is None:
             yield from self._append([self._marked(entry, True)])
@@ -193,7 +193,7 @@ class Rules(Effects):
 
     def _conclude(self, entry: Entry, outcome: str, seal: bool | None) -> Rule[None]:
         sealing = seals(outcome) if seal is None and isinstance(outcome, str) else bool(seal)
-        step = self._replay.take(Asked(entry.kind, dict(entry.data)), in_order=True)
+        step = self._replay.take(AskedStep(entry.kind, dict(entry.data)), in_order=True)
         if step is not None and not sealing:
             return
         before, self.hold.sealing = self.hold.sealing, sealing or self.hold.sealing

@@ -88,11 +88,7 @@ class View:
     def tenants(self) -> list[str]:
         """The names of all tenants that have a record or an act, in order."""
         with self.snapshot() as snapshot:
-            names: list[str] = []
-            lo = b""
-            while page := snapshot.scan(tables.TENANTS, lo, None, 1000):
-                names += [key.decode(errors="replace") for key, _ in page]
-                lo = page[-1][0] + b"\0"
+            names = [key.decode(errors="replace") for key, _ in tables.rows_of(snapshot, tables.TENANTS)]
             return [name for name in names if name != ids.STORE_LOG]
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from sealbook.cli.demo import story
-from sealbook.cli.demo.world import CHARGE, Step
+from sealbook.cli.demo.world import CHARGE, DemoStep
 from sealbook.cli.main import cli
 from sealbook.journal import Journal
 
@@ -39,8 +39,8 @@ def test_the_store_can_be_kept_and_read(tmp_path: Path) -> None:
 
 
 def test_a_world_that_is_charged_twice_breaks_the_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Step.times_done
-    monkeypatch.setattr(Step, "times_done", lambda step, world: real(step, world) + (step is CHARGE))
+    real = DemoStep.times_done
+    monkeypatch.setattr(DemoStep, "times_done", lambda step, world: real(step, world) + (step is CHARGE))
     result = CliRunner().invoke(cli, ["demo"])
     assert result.exit_code == 1
     assert result.stderr == "sealbook: demo: this did not come out: charge happened exactly once\n"

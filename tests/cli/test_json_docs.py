@@ -21,7 +21,7 @@ from witness_world import NAME, GrowingLog
 from sealbook.cli import docs
 from sealbook.cli.commands.log.monitor import _leaf_object
 from sealbook.cli.monitoring.state import Newest
-from sealbook.cli.publishing.memory import Charge, Known, Memory
+from sealbook.cli.publishing.memory import Charge, KnownWitness, Memory
 from sealbook.cli.witnessing.binding import open_state
 from sealbook.cli.witnessing.cosigner import Cosigner
 from sealbook.journal import EffectKey, Journal, entries
@@ -437,7 +437,7 @@ def test_witnesses(told: Told, call: Call, keys: dict[str, str]) -> None:
     memory = Memory(Path(keys["SEALBOOK_KEYS"]), ORIGIN)
     charge = Charge(url, "AHEAD", "it remembers size 9", "evidence-1")
     with memory.held():
-        memory.keep({url: Known(2, 2, 1_795_939_200, 1, 1_795_939_201, "no answer")})
+        memory.keep({url: KnownWitness(2, 2, 1_795_939_200, 1, 1_795_939_201, "no answer")})
         memory.stop([charge], at=1_795_939_202)
     [status] = told("--tenant", "default", "witness", "status", code=3)
     check("A log and its witnesses", [status])

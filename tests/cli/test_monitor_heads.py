@@ -14,7 +14,7 @@ from published_log import ORIGIN, PublishedLog, log_signer, signed_note
 from sealbook.cli.main import cli
 from sealbook.cli.monitoring import monitor
 from sealbook.cli.monitoring.monitor import visit
-from sealbook.cli.monitoring.state import State
+from sealbook.cli.monitoring.state import MonitorState
 from sealbook.cli.serving.tiles import Beside, FolderOfTiles, write_tiles
 from sealbook.merkle import Checkpoint, VerificationError, tree
 from sealbook.merkle.policy import Policy, PolicyLog
@@ -67,12 +67,12 @@ class Case:
         write_tiles(self.tiles, log_of_heads, note, beside=lambda old, new: beside if served else ())
 
     def visit(self) -> monitor.Visit:
-        with State.opened(self.folder / "seen.db") as state:
+        with MonitorState.opened(self.folder / "seen.db") as state:
             return visit(FolderOfTiles(self.tiles), POLICY, state, str(self.tiles))
 
     def monitored(self, tag: bytes) -> int:
         """Up to which position the tag is monitored."""
-        with State.opened(self.folder / "seen.db") as state:
+        with MonitorState.opened(self.folder / "seen.db") as state:
             return state.monitored(1, tag)
 
     def call(self, *args: str) -> Result:
@@ -180,7 +180,7 @@ def test_a_partial_tile_that_is_gone_is_read_from_the_full_one(case: Case) -> No
         def find(self, path: str) -> bytes | None:
             return None if "tenant" in path and "tile/0/000.p" in path else super().find(path)
 
-    with State.opened(case.folder / "seen.db") as state:
+    with MonitorState.opened(case.folder / "seen.db") as state:
         assert visit(FullTilesOnly(case.tiles), POLICY, state, "").unmonitored == ()
 
 

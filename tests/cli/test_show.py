@@ -13,7 +13,7 @@ from click.testing import Result
 from tampering import change, engine_of, record_place
 
 from sealbook.cli.commands import show
-from sealbook.cli.commands.show import Order, Progress
+from sealbook.cli.commands.show import Order, ShowProgress
 from sealbook.cli.ground.exit_codes import INTEGRITY, code_of
 from sealbook.cli.records.printer import Look, Printer
 from sealbook.cli.screen.output import Output
@@ -282,7 +282,7 @@ def followed(tenant: Tenant, selection: Selection, count: int | None, *steps: Ca
     """The arrivals that were printed before each wait, until the interruption."""
     printer = Steps(*steps)
     with pytest.raises(KeyboardInterrupt):
-        show._follow(tenant, selection, Order(count, follow=True), printer, Progress(None))
+        show._follow(tenant, selection, Order(count, follow=True), printer, ShowProgress(None))
     return printer.printed
 
 
@@ -334,5 +334,5 @@ def test_a_history_that_is_rewritten_meanwhile_ends_it_as_an_integrity_failure()
 
     printer = Steps(rewrite)
     with pytest.raises(Corrupt) as found:
-        show._follow(acme, Selection(), Order(10, follow=True), printer, Progress(None))
+        show._follow(acme, Selection(), Order(10, follow=True), printer, ShowProgress(None))
     assert code_of(found.value) == INTEGRITY == 3

@@ -339,10 +339,10 @@ def test_47_refused_and_failed_acquires_spend_no_epoch(clock: ManualClock) -> No
     class Flaky(MemoryEngine):
         fail = False
 
-        def _apply(self, writes: Any) -> None:
+        def _check(self, writes: Any) -> None:  # before anything is applied, as the engine notes on the error
             if self.fail:
                 raise OSError(5, "Input/output error")
-            super()._apply(writes)
+            super()._check(writes)
 
     engine = Flaky(clock=clock)
     acme = Journal.over(engine, clock=clock).tenant("acme")

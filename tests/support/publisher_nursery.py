@@ -23,7 +23,7 @@ from publishing_world import ANSWERED, ASKING, BASE, GROWING, PROMISED, SIGNED
 from sealbook.cli.publishing import policy_file, transport
 from sealbook.cli.publishing.client import Transport
 from sealbook.cli.publishing.daemon import Daemon
-from sealbook.cli.publishing.publisher import Rules, Turn
+from sealbook.cli.publishing.publisher import PublishingRules, Turn
 from sealbook.cli.publishing.signing import LogSigner
 from sealbook.journal import Journal, entries
 from sealbook.journal.deciding.log.promises import Consistent
@@ -53,7 +53,7 @@ def publish(folder: Path, chance: random.Random) -> None:
                 daemon = Daemon(
                     ring=ring,
                     logs=lambda: [journal.tenant()],
-                    rules=lambda memory: Rules(policy),
+                    rules=lambda memory: PublishingRules(policy),
                     transport=telling(http),
                     clock=lambda: int(time.time()),
                     told=told,

@@ -9,7 +9,7 @@ from pathlib import Path
 from sealbook.cli.publishing.client import Clock, Transport, Unreachable
 from sealbook.cli.publishing.memory import Memory
 from sealbook.cli.publishing.policy_file import Address
-from sealbook.cli.publishing.publisher import Publisher, Rules
+from sealbook.cli.publishing.publisher import Publisher, PublishingRules
 from sealbook.cli.publishing.signing import LogSigner
 from sealbook.journal import Journal, Tenant, entries
 from sealbook.journal.keys.public_halves import Purpose
@@ -182,5 +182,7 @@ class World:
         return witness(name, self.trusted, both=both)
 
 
-def rules(found: Policy, *, fail_open: bool = False, refresh: int | None = None, patient: bool = True) -> Rules:
-    return Rules(found, fail_open=fail_open, refresh_seconds=refresh, patient=patient)
+def rules(
+    found: Policy, *, fail_open: bool = False, refresh: int | None = None, patient: bool = True
+) -> PublishingRules:
+    return PublishingRules(found, fail_open=fail_open, refresh_seconds=refresh, patient=patient)

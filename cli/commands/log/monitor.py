@@ -27,7 +27,7 @@ from sealbook.merkle.policy import Policy, PolicyLog
 
 if TYPE_CHECKING:
     from sealbook.cli.monitoring.monitor import Visit
-    from sealbook.cli.monitoring.state import Newest, State
+    from sealbook.cli.monitoring.state import MonitorState, Newest
     from sealbook.cli.offline.proofs import Chain
     from sealbook.cli.serving.tiles import Folder
     from sealbook.merkle.policy import Policy
@@ -105,7 +105,7 @@ def command(
     with _source(where) as source:
         if not state_file.exists():
             monitor.current(source, trusted, where)  # of a log that is not there nothing comes into being
-        with monitor_state.State.opened(state_file) as state:
+        with monitor_state.MonitorState.opened(state_file) as state:
             found = monitor.visit(source, trusted, state, where)
             newest = None if tag is None else _newest(state, found, tag, size)
     if tag is not None and newest is None:
@@ -159,7 +159,7 @@ def _chain(run: str, records: Path) -> Chain:
     return chain
 
 
-def _newest(state: State, found: Visit, tag: bytes, size: int | None) -> Newest | None:
+def _newest(state: MonitorState, found: Visit, tag: bytes, size: int | None) -> Newest | None:
     size = found.checkpoint.size if size is None else size
     if not 0 <= size <= found.checkpoint.size:
         raise InvalidInput("size", size, f"must be from 0 to the log's size, {found.checkpoint.size}")

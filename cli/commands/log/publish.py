@@ -19,13 +19,12 @@ from sealbook.cli.publishing import policy_file
 from sealbook.cli.publishing.policy_file import default_path
 from sealbook.cli.screen import safe
 from sealbook.journal import NotFound, Tenant
-from sealbook.journal.keys.public_halves import Purpose
-from sealbook.journal.keys.ring import State
+from sealbook.journal.keys.public_halves import KeyState, Purpose
 from sealbook.journal.schema.origins import tenant_origin
 
 if TYPE_CHECKING:
     from sealbook.cli.publishing.memory import Memory
-    from sealbook.cli.publishing.publisher import Rules, Turn
+    from sealbook.cli.publishing.publisher import PublishingRules, Turn
     from sealbook.journal import Log
     from sealbook.journal.keys.ring import Keyring
 
@@ -126,9 +125,9 @@ class Policies:
         found = None if self.file is None else policy_file.read(self.file)
         return found is not None and bool(policy_file.addresses(found))
 
-    def rules(self, memory: Memory) -> Rules:
+    def rules(self, memory: Memory) -> PublishingRules:
         """The rules for the log of this memory, from the file as it is now."""
-        from sealbook.cli.publishing.publisher import NOBODY, Rules
+        from sealbook.cli.publishing.publisher import NOBODY, PublishingRules
 
         found = None if self.file is None else policy_file.read(self.file)
         # A policy that was moved away must not turn into "nobody need cosign".
@@ -137,13 +136,15 @@ class Policies:
             raise policy_file.PolicyRefused(str(self.file), 0, "there is no such file")
         if lost and any(known.cosigned for known in memory.known().values()):
             raise NotFound(f"policy of {memory.origin}, which witnesses have cosigned, at", str(self.file))
-        return Rules(found or NOBODY, fail_open=self.fail_open, refresh_seconds=self.refresh, patient=self.patient)
+        return PublishingRules(
+            found or NOBODY, fail_open=self.fail_open, refresh_seconds=self.refresh, patient=self.patient
+        )
 
 
 def publish(
     setup: Setup,
     ring: Keyring,
-    rules: Callable[[Memory], Rules],
+    rules: Callable[[Memory], PublishingRules],
     *,
     asks: bool,
     every: int | None,
@@ -217,7 +218,7 @@ def remark_other_names(setup: Setup, ring: Keyring, logs: Iterable[Log]) -> None
     first = {tenant: origin for tenant, origin in first.items() if origin == tenant_origin(setup.origin, tenant)}
     others: dict[str, set[str]] = {tenant: set() for tenant in first}
     for key in ring.keys() if first else ():
-        if key.purpose is Purpose.LOG and key.state is State.ACTIVE and key.tenant in others:
+        if key.purpose is Purpose.LOG and key.state is KeyState.ACTIVE and key.tenant in others:
             others[key.tenant].add(key.name)
     for tenant, origin in first.items():
         if names := sorted(others[tenant] - {origin}):
@@ -226,7 +227,7 @@ def remark_other_names(setup: Setup, ring: Keyring, logs: Iterable[Log]) -> None
 
 def _passphrase(ring: Keyring, logs: Iterable[Log], file: str | None) -> bytes | None:
     keys = [key for log in logs for key in ring.named(log.origin)]
-    needed = any(key.purpose is Purpose.LOG and key.state is State.ACTIVE and ring.is_protected(key) for key in keys)
+    needed = any(key.purpose is Purpose.LOG and key.state is KeyState.ACTIVE and ring.is_protected(key) for key in keys)
     return keyring_options.passphrase(file, what="the logs' keys", needed=needed)
 
 
@@ -243,18 +244,22 @@ class Teller:
 
     def told(self, origin: str, ended: Turn | Exception) -> None:
         """Say it."""
-        from sealbook.cli.publishing.publisher import State
+        from sealbook.cli.publishing.publisher import PublishingState
 
         if isinstance(ended, Exception):
             text = exit_codes.line_of(ended)
             bad, lines = True, [text if origin in text else f"{origin}: {text}"]
-        elif ended.state in (State.EMPTY, State.UNCHANGED):
+        elif ended.state in (PublishingState.EMPTY, PublishingState.UNCHANGED):
             if not self.repeated:
-                what = "the log has no leaf yet" if ended.state is State.EMPTY else f"size {ended.size} is published"
+                what = (
+                    "the log has no leaf yet"
+                    if ended.state is PublishingState.EMPTY
+                    else f"size {ended.size} is published"
+                )
                 self.setup.remark(f"{origin}: {what}: nothing to do")
             return
         else:
-            bad, lines = ended.state is State.WAITING, _lines(ended)
+            bad, lines = ended.state is PublishingState.WAITING, _lines(ended)
         if self.repeated and self._said.get(origin) == lines:
             return
         self._said[origin] = lines
@@ -271,13 +276,13 @@ class Teller:
 
 
 def _lines(turn: Turn) -> list[str]:
-    from sealbook.cli.publishing.publisher import State
+    from sealbook.cli.publishing.publisher import PublishingState
 
     by = f"cosigned by {', '.join(turn.cosigners)}" if turn.cosigners else "cosigned by nobody"
-    if turn.state is State.PUBLISHED:
+    if turn.state is PublishingState.PUBLISHED:
         by = by if turn.cosigners else "by the log's own signature alone"
         first = f"{turn.origin}: size {turn.size} is published, {by}"
-    elif turn.state is State.WITHOUT_QUORUM:
+    elif turn.state is PublishingState.WITHOUT_QUORUM:
         first = f"{turn.origin}: size {turn.size} is published WITHOUT ITS QUORUM (--fail-open), {by}"
     else:
         first = f"{turn.origin}: size {turn.size} is signed and waits for its quorum, {by}"

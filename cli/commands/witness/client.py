@@ -23,7 +23,7 @@ from sealbook.cli.ground.keyring_options import keys_option, passphrase_option
 from sealbook.cli.ground.options import Verb, format_option, store_log_option
 from sealbook.cli.ground.setup import Setup, pass_setup
 from sealbook.cli.publishing import policy_file
-from sealbook.cli.publishing.memory import Known, Memory
+from sealbook.cli.publishing.memory import KnownWitness, Memory
 from sealbook.cli.records import lines, objects
 from sealbook.cli.screen.output import Output
 from sealbook.cli.screen.safe import line, safe
@@ -222,13 +222,13 @@ def _standing(log: Log, memory: Memory, policy: Policy | None) -> dict[str, Any]
     }
 
 
-def _witnesses(policy: Policy, known: Mapping[str, Known], held: set[VerifierKey]) -> list[dict[str, Any]]:
+def _witnesses(policy: Policy, known: Mapping[str, KnownWitness], held: set[VerifierKey]) -> list[dict[str, Any]]:
     def instant(seconds: int | None) -> str | None:
         return None if seconds is None else instants.of_millis(seconds * 1000)
 
     found = []
     for witness in policy.witnesses:
-        item = known.get((witness.url or "").rstrip("/"), Known())
+        item = known.get((witness.url or "").rstrip("/"), KnownWitness())
         found.append(
             {
                 "name": witness.name,

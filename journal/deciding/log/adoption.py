@@ -188,14 +188,11 @@ def adopted_origin(snapshot: Snapshot, tenant: str) -> str | None:
 def adopted_origins(snapshot: Snapshot) -> dict[str, str]:
     """The origins under which tenants' logs went on, by tenant."""
     found: dict[str, str] = {}
-    lo = b""
-    while page := snapshot.scan(tables.ORIGINS, lo, None, PAGE_ROWS):
-        for key, _ in page:
-            tenant = key.decode(errors="replace")
-            origin = adopted_origin(snapshot, tenant)
-            if origin is not None:
-                found[tenant] = origin
-        lo = page[-1][0] + b"\0"
+    for key, _ in tables.rows_of(snapshot, tables.ORIGINS):
+        tenant = key.decode(errors="replace")
+        origin = adopted_origin(snapshot, tenant)
+        if origin is not None:
+            found[tenant] = origin
     return found
 
 

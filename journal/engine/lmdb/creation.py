@@ -53,7 +53,7 @@ def _refuse_records(folder: Path) -> None:
     data = folder / store_folder.DATA
     try:
         datafile.refuse_truncated(data)
-    except (FileNotFoundError, datafile.NotLmdb, datafile.Damaged):
+    except (FileNotFoundError, datafile.NotLmdb, datafile.DamagedFile):
         return  # cut short before its first commit, or too large for that, which `start_creation` refuses
     store_folder.allocate_lock_file(folder, LOCK_BYTES, readonly=False)
     try:

@@ -50,7 +50,7 @@ class NotLmdb(Exception):
         self.data_format = data_format
 
 
-class Damaged(Exception):
+class DamagedFile(Exception):
     """The file ends before a page that it refers to."""
 
 
@@ -89,9 +89,9 @@ def refuse_truncated(path: Path) -> None:
             try:
                 _refuse_missing(file, meta)
                 return
-            except (Damaged, struct.error) as error:
+            except (DamagedFile, struct.error) as error:
                 if read_meta(file).txn == meta.txn:
-                    raise Damaged(str(error)) from error
+                    raise DamagedFile(str(error)) from error
 
 
 def _refuse_missing(file: BinaryIO, meta: Meta) -> None:
@@ -99,7 +99,7 @@ def _refuse_missing(file: BinaryIO, meta: Meta) -> None:
     if missing:
         missing -= _free_pages(file, meta)
     if missing:
-        raise Damaged(f"the file ends before page {min(missing)}, which is in use")
+        raise DamagedFile(f"the file ends before page {min(missing)}, which is in use")
 
 
 def _meta(file: BinaryIO, offset: int) -> Meta:
@@ -131,7 +131,7 @@ def _free_pages(file: BinaryIO, meta: Meta) -> set[int]:
             page = _read(file, meta, number, 1)
             own, _, flags, lower, _ = _PAGE.unpack_from(page)
             if own != number or not flags & (_PAGE_BRANCH | _PAGE_LEAF):
-                raise Damaged(f"page {number} is none of the free list")
+                raise DamagedFile(f"page {number} is none of the free list")
             for offset in struct.unpack_from(f"={(lower - _PAGE.size) // 2}H", page, _PAGE.size):
                 lo, hi, node_flags, key_bytes = _NODE.unpack_from(page, offset)
                 if flags & _PAGE_BRANCH:
@@ -146,7 +146,7 @@ def _free_pages(file: BinaryIO, meta: Meta) -> set[int]:
         level = below
         if not level:
             return free
-    raise Damaged("the free list is deeper than LMDB allows")
+    raise DamagedFile("the free list is deeper than LMDB allows")
 
 
 def _overflow(file: BinaryIO, meta: Meta, number: int, size: int) -> bytes:
@@ -157,5 +157,5 @@ def _overflow(file: BinaryIO, meta: Meta, number: int, size: int) -> bytes:
 def _read(file: BinaryIO, meta: Meta, number: int, count: int) -> bytes:
     data = os.pread(file.fileno(), count * meta.page_bytes, number * meta.page_bytes)
     if number > meta.page_last or len(data) < count * meta.page_bytes:
-        raise Damaged(f"the file ends before page {number}, which is in use")
+        raise DamagedFile(f"the file ends before page {number}, which is in use")
     return data

@@ -16,10 +16,10 @@ from sealbook.journal import events
 from sealbook.journal.engine.lmdb import datafile, forks
 from sealbook.journal.engine.lmdb import folder as store_folder
 from sealbook.journal.engine.lmdb.creation import create_files
-from sealbook.journal.engine.lmdb.environment import Environment, Stale, TablesChanged
+from sealbook.journal.engine.lmdb.environment import Environment, StaleEnvironment, TablesChanged
 from sealbook.journal.engine.lmdb.failures import failure_of
-from sealbook.journal.engine.lmdb.outcome import CommitFailed, Progress, settled
-from sealbook.journal.engine.lmdb.views import FORKED, TablesMissing, View
+from sealbook.journal.engine.lmdb.outcome import CommitFailed, WriteProgress, settled
+from sealbook.journal.engine.lmdb.views import FORKED, EngineView, TablesMissing
 from sealbook.journal.engine.port import (
     DURABLE,
     NOT_WRITTEN,
@@ -202,7 +202,7 @@ class LmdbEngine:
         if self._readonly:
             raise ReadOnly
         deadline = time.monotonic() + self._lock_timeout
-        progress = Progress()
+        progress = WriteProgress()
         try:
             return self._in_turn(deadline, lambda: self._written(work, progress))
         except SealbookError as error:
@@ -242,7 +242,7 @@ class LmdbEngine:
         `pages.` is the table of tables and the two meta pages. The list of free pages counts as free.
         """
         with self.snapshot() as view:
-            assert isinstance(view, View)
+            assert isinstance(view, EngineView)
             return view.pages(
                 self._environment.env.info()["last_pgno"] + 1, (self._folder / store_folder.DATA).stat().st_size
             )
@@ -321,7 +321,7 @@ class LmdbEngine:
 
     # --- transactions ---------------------------------------------------------------------------------------------
 
-    def _entered(self, user: object) -> View:
+    def _entered(self, user: object) -> EngineView:
         """Come in through the gate as `user`, with a view to read from."""
         tried: set[type[Exception]] = set()
         while True:
@@ -329,11 +329,11 @@ class LmdbEngine:
                 self._environment.gate.enter(user)
                 self._environment.must_be_usable()
                 return self._environment.begin(write=False)
-            except (lmdb.Error, Stale, TablesChanged) as error:
+            except (lmdb.Error, StaleEnvironment, TablesChanged) as error:
                 self._environment.gate.leave(user, None)
                 self._remedy(error, tried, writing=False)
 
-    def _written(self, work: Work, progress: Progress) -> Applied | Unknown:
+    def _written(self, work: Work, progress: WriteProgress) -> Applied | Unknown:
         """Under the writer's lock: try until the write is in, or cannot be."""
         tried: set[type[Exception]] = set()
         while True:
@@ -345,13 +345,13 @@ class LmdbEngine:
                 self._environment.alone(self._environment.grow)
             except TablesMissing as missing:
                 self._environment.make_tables(missing.names)
-            except (lmdb.Error, Stale, TablesChanged) as error:
+            except (lmdb.Error, StaleEnvironment, TablesChanged) as error:
                 self._remedy(error, tried, writing=True)
 
-    def _attempt(self, work: Work, progress: Progress) -> Applied:
+    def _attempt(self, work: Work, progress: WriteProgress) -> Applied:
         """One transaction, begun and ended here, on this thread."""
         user = object()
-        view: View | None = None
+        view: EngineView | None = None
         txn: Any = None
         txn_id = None
         try:
@@ -404,7 +404,7 @@ class LmdbEngine:
             raise failure_of(error) from error
         elif isinstance(error, lmdb.ReadersFullError):
             self._environment.free_dead_readers()
-        elif isinstance(error, (Stale, TablesChanged, lmdb.PanicError)):
+        elif isinstance(error, (StaleEnvironment, TablesChanged, lmdb.PanicError)):
             refresh = self._environment.learn_tables if isinstance(error, TablesChanged) else self._environment.reopen
             try:
                 if writing or self._readonly:

@@ -15,7 +15,7 @@ from sealbook.journal.engine.lmdb import folder as store_folder
 from sealbook.journal.engine.lmdb.creation import LOCK_BYTES
 from sealbook.journal.engine.lmdb.failures import failure_of, opening_failure
 from sealbook.journal.engine.lmdb.mapping import comfortable_bytes, file_identity, mapped, refuse_unfit
-from sealbook.journal.engine.lmdb.views import FORKED, Handles, View
+from sealbook.journal.engine.lmdb.views import FORKED, EngineView, Handles
 from sealbook.journal.errors import (
     Busy,
     Closed,
@@ -31,7 +31,7 @@ MAP_BYTES_MAX: Final = 1 << 46  # 64 TiB: half of what a process can address
 _T = TypeVar("_T")
 
 
-class Stale(Exception):
+class StaleEnvironment(Exception):
     """The environment has failed and must be opened anew."""
 
 
@@ -111,22 +111,22 @@ class Environment:
             self.gate.release(owner, None)
             self.gate.wake()
 
-    def begin(self, *, write: bool) -> View:
+    def begin(self, *, write: bool) -> EngineView:
         """A new transaction's view, in which every table is known. Called by users of the gate."""
         if self.stale:
-            raise Stale
+            raise StaleEnvironment
         handles = self.handles
         txn = self.env.begin(write=write)
         try:
             if txn.stat()["entries"] > len(handles):
                 raise TablesChanged
-            return View(txn, handles, self.pid, txn.id() - write)
+            return EngineView(txn, handles, self.pid, txn.id() - write)
         except BaseException:
             txn.abort()
             del txn
             raise
 
-    def look(self, look: Callable[[View], _T], *, write: bool = False) -> _T:
+    def look(self, look: Callable[[EngineView], _T], *, write: bool = False) -> _T:
         """What `look` finds in a transaction of its own."""
         user = object()
         view = None

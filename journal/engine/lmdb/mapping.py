@@ -55,7 +55,7 @@ def refuse_unfit(data: Path) -> None:
         if error.data_format is not None:
             raise WrongFormat(f"cannot read {data}: {error}") from error
         raise hinted(Corrupt(f"{data} is damaged: {error}: restore it from a copy"), Hint.UNREADABLE) from error
-    except datafile.Damaged as error:
+    except datafile.DamagedFile as error:
         raise hinted(Corrupt(f"{data} is damaged: {error}: restore it from a copy"), Hint.UNREADABLE) from error
     except OSError as error:
         raise store_folder.failure(error, f"cannot read {data}") from error

@@ -10,9 +10,9 @@ import lmdb
 from sealbook.journal import events
 from sealbook.journal.engine.lmdb import folder as store_folder
 from sealbook.journal.engine.lmdb.creation import STORE_PLACE
-from sealbook.journal.engine.lmdb.environment import Environment, Stale, TablesChanged
+from sealbook.journal.engine.lmdb.environment import Environment, StaleEnvironment, TablesChanged
 from sealbook.journal.engine.lmdb.failures import failure_of
-from sealbook.journal.engine.lmdb.views import View
+from sealbook.journal.engine.lmdb.views import EngineView
 from sealbook.journal.engine.port import (
     DURABLE,
     NOT_WRITTEN,
@@ -23,7 +23,7 @@ from sealbook.journal.engine.port import (
 from sealbook.journal.errors import Corrupt, SealbookError
 
 
-class Progress:
+class WriteProgress:
     """How far a write has come: the note for an exception that a signal handler raises on the way."""
 
     __slots__ = ("stage",)
@@ -39,7 +39,7 @@ class CommitFailed(Exception):
         self.cause, self.writes, self.answers = cause, writes, answers
 
 
-def settled(environment: Environment, failed: CommitFailed, progress: Progress) -> Applied | Unknown:
+def settled(environment: Environment, failed: CommitFailed, progress: WriteProgress) -> Applied | Unknown:
     """A commit has raised. Still under the writer's lock, so that only we can have written: look what is there."""
     try:
         if fatal := _has_panicked(environment):
@@ -47,7 +47,7 @@ def settled(environment: Environment, failed: CommitFailed, progress: Progress) 
         stands = _stands(environment, failed.writes)
         if stands or fatal:
             _confirm(environment)
-    except (SealbookError, lmdb.Error, Stale, TablesChanged, OSError) as error:
+    except (SealbookError, lmdb.Error, StaleEnvironment, TablesChanged, OSError) as error:
         environment.stale = True
         failed.cause.add_note(f"afterwards the store could not be examined: {error}")
         return Unknown(failed.cause)
@@ -86,7 +86,7 @@ def _confirm(environment: Environment) -> None:
     the disk. A commit writes the other meta page.
     """
 
-    def confirm(view: View) -> None:
+    def confirm(view: EngineView) -> None:
         value = view.get_many([STORE_PLACE])[0]
         if value is None:
             raise Corrupt("the row that names the store is not there", table=STORE_PLACE[0], key=STORE_PLACE[1])

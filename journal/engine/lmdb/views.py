@@ -25,7 +25,7 @@ class TablesMissing(Exception):
         self.names = names
 
 
-class View:
+class EngineView:
     """A transaction, as a snapshot to read from; the writer also puts through it. Dead after `end`."""
 
     __slots__ = ("_handles", "_pid", "txn", "version")

@@ -10,7 +10,7 @@ import pytest
 
 from sealbook.cli.importing import apply, github
 from sealbook.cli.importing.history import History
-from sealbook.cli.importing.strict import Damaged
+from sealbook.cli.importing.strict import DamagedDocument
 from sealbook.journal import Journal
 
 
@@ -102,5 +102,5 @@ def test_each_attempt_is_a_run_of_its_own_and_lines_are_read_as_a_list_is() -> N
     [[], [7], [{"action": "opened"}], [{"workflow_run": {}}], [run("completed", "success"), run("requested")]],
 )
 def test_what_is_about_no_run_is_damaged(bodies: list[Any]) -> None:
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedDocument):
         github.read(json.dumps(bodies).encode(), "f")

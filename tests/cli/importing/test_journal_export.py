@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sealbook.cli.importing import apply, journal_export
-from sealbook.cli.importing.strict import Damaged
+from sealbook.cli.importing.strict import DamagedDocument
 from sealbook.journal import Journal
 
 ENTRY = b"__CURSOR=s\n_BOOT_ID=b1\nMESSAGE=hello\n\n"
@@ -59,5 +59,5 @@ def test_a_longer_copy_of_a_boot_appends_what_is_new() -> None:
     ],
 )
 def test_what_is_no_journal_is_damaged(text: bytes) -> None:
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedDocument):
         journal_export.read(text, "f")

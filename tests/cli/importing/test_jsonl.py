@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sealbook.cli.importing import apply, jsonl, otlp
-from sealbook.cli.importing.strict import Damaged
+from sealbook.cli.importing.strict import DamagedDocument
 from sealbook.cli.records import members, objects
 from sealbook.cli.selecting import exporting
 from sealbook.cli.selecting.selection import Selection
@@ -83,7 +83,7 @@ def test_a_file_enters_whole_or_not_at_all(source: Journal) -> None:
     ],
 )
 def test_what_is_no_record_is_damaged(line: Any) -> None:
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedDocument):
         jsonl.read(json.dumps(line).encode(), "f")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sealbook.cli.importing import apply, otlp
-from sealbook.cli.importing.strict import Damaged
+from sealbook.cli.importing.strict import DamagedDocument
 from sealbook.journal import Journal
 
 TRACE = "5B8EFFF798038103D269B633813FC60C"
@@ -135,5 +135,5 @@ def test_the_same_traces_again_write_nothing() -> None:
     ],
 )
 def test_what_is_no_trace_is_damaged(text: bytes) -> None:
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedDocument):
         otlp.read(text, "f")

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from sealbook.cli.importing import strict
-from sealbook.cli.importing.strict import Damaged
+from sealbook.cli.importing.strict import DamagedDocument
 from sealbook.journal.errors import InvalidInput
 
 
@@ -39,7 +39,7 @@ def test_integers_of_64_bits_and_floats_are_kept_as_they_are() -> None:
     ],
 )
 def test_a_text_that_is_not_strict_json_is_refused_with_the_reason(text: bytes, reason: str) -> None:
-    with pytest.raises(Damaged) as refusal:
+    with pytest.raises(DamagedDocument) as refusal:
         strict.loads(text, "runs/f.json")
     assert str(refusal.value) == f"runs/f.json: {reason}"
     assert isinstance(refusal.value, InvalidInput)
@@ -52,7 +52,7 @@ def test_sixty_levels_are_read() -> None:
 
 def test_a_lone_surrogate_is_refused_when_the_digest_is_taken() -> None:
     value = strict.loads(b'["\\ud800"]', "f.json")
-    with pytest.raises(Damaged, match=r"f\.json: holds a lone surrogate"):
+    with pytest.raises(DamagedDocument, match=r"f\.json: holds a lone surrogate"):
         strict.digest(value, "f.json")
 
 

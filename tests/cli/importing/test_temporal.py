@@ -13,7 +13,7 @@ import pytest
 from sealbook.cli.importing import strict, temporal
 from sealbook.cli.importing.history import Cancel, History
 from sealbook.cli.importing.payloads import decoded
-from sealbook.cli.importing.strict import Damaged
+from sealbook.cli.importing.strict import DamagedDocument
 from sealbook.journal import requests
 from sealbook.journal.records.entries import EffectKey, Entry
 
@@ -428,7 +428,7 @@ def test_both_spellings_of_a_history_make_the_same_records_but_for_the_spelling(
     ],
 )
 def test_a_file_that_is_no_history_is_refused_with_its_name_and_the_reason(text: bytes, reason: str) -> None:
-    with pytest.raises(Damaged) as refusal:
+    with pytest.raises(DamagedDocument) as refusal:
         temporal.read(text, "h.json")
     assert str(refusal.value).startswith("h.json: ")
     assert reason in str(refusal.value)
@@ -460,7 +460,7 @@ def test_a_file_that_is_no_history_is_refused_with_its_name_and_the_reason(text:
     ],
 )
 def test_a_damaged_event_refuses_the_file_and_is_named(events: list[dict[str, Any]], reason: str) -> None:
-    with pytest.raises(Damaged) as refusal:
+    with pytest.raises(DamagedDocument) as refusal:
         read(started(), *events)
     assert reason in str(refusal.value)
     assert "\n" not in str(refusal.value)
@@ -469,12 +469,12 @@ def test_a_damaged_event_refuses_the_file_and_is_named(events: list[dict[str, An
 def test_a_missing_event_in_a_published_history_is_damage(shared: Path) -> None:
     document = json.loads(published(shared)[0].read_bytes())
     del document["events"][4]
-    with pytest.raises(Damaged, match="event 5: has eventId"):
+    with pytest.raises(DamagedDocument, match="event 5: has eventId"):
         temporal.read(json.dumps(document).encode(), "h.json")
 
 
 def test_every_beginning_of_a_published_file_is_refused_or_is_a_whole_history(shared: Path) -> None:
     text = published(shared)[1].read_bytes()
     for size in range(0, len(text) - 1, 97):
-        with pytest.raises(Damaged):
+        with pytest.raises(DamagedDocument):
             temporal.read(text[:size], "h.json")

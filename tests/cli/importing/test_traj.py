@@ -11,7 +11,7 @@ import pytest
 
 from sealbook.cli.importing import traj
 from sealbook.cli.importing.history import History
-from sealbook.cli.importing.strict import Damaged
+from sealbook.cli.importing.strict import DamagedDocument
 from sealbook.journal import requests
 from sealbook.journal.records.entries import Entry
 
@@ -310,7 +310,7 @@ def test_the_run_is_the_files_name_and_an_illegal_one_is_replaced_and_reported()
     ],
 )
 def test_a_file_that_is_no_trajectory_is_refused_with_its_name_and_the_reason(text: bytes, reason: str) -> None:
-    with pytest.raises(Damaged) as refusal:
+    with pytest.raises(DamagedDocument) as refusal:
         traj.read(text, "a.traj")
     assert str(refusal.value).startswith("a.traj: ")
     assert reason in str(refusal.value)
@@ -319,5 +319,5 @@ def test_a_file_that_is_no_trajectory_is_refused_with_its_name_and_the_reason(te
 def test_every_beginning_of_a_published_file_is_refused(shared: Path) -> None:
     text = next(file for file in published(shared) if file.suffix == ".json").read_bytes().rstrip()
     for size in range(0, len(text), 53):
-        with pytest.raises(Damaged):
+        with pytest.raises(DamagedDocument):
             traj.read(text[:size], "a.traj")

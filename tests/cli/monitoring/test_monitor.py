@@ -21,7 +21,7 @@ from published_log import ORIGIN, PublishedLog, log_signer, publish, signed_note
 from sealbook.cli.main import cli
 from sealbook.cli.monitoring import monitor
 from sealbook.cli.monitoring.monitor import UrlOfTiles, visit
-from sealbook.cli.monitoring.state import State
+from sealbook.cli.monitoring.state import MonitorState
 from sealbook.cli.serving.tiles import FolderOfTiles, write_tiles
 from sealbook.journal import EngineFailed, Journal, Tenant, entries
 from sealbook.merkle import LeafEntry, LeafType, VerificationError, tree
@@ -50,7 +50,7 @@ class Case:
         write_tiles(self.tiles, log, signed_note(log.checkpoint(origin=origin), signer=log_signer(origin, seed)))
 
     def visit(self, policy: Policy = POLICY) -> monitor.Visit:
-        with State.opened(self.state) as state:
+        with MonitorState.opened(self.state) as state:
             return visit(FolderOfTiles(self.tiles), policy, state, str(self.tiles))
 
     def refused(self, reason: str) -> None:
@@ -88,7 +88,7 @@ def test_a_log_that_grows_is_followed_leaf_by_leaf(case: Case, sizes: tuple[int,
         found = case.visit()
         assert (found.old_size, found.checkpoint.size, found.went_on_from) == (old, size, None)
         old = size
-    with State.opened(case.state) as state:
+    with MonitorState.opened(case.state) as state:
         for position in range(old):
             newest = state.newest(1, position.to_bytes(32), old)
             assert newest is not None and (newest.position, newest.leaf) == (position, anchors(old)[position])
@@ -234,7 +234,7 @@ def test_a_url_is_asked_for_what_a_folder_has(case: Case) -> None:
         asked.append(url)
         return FolderOfTiles(case.tiles).find(url.removeprefix("https://log.example/a/"))
 
-    with State.opened(case.state) as state:
+    with MonitorState.opened(case.state) as state:
         assert visit(UrlOfTiles("https://log.example/a/", get), POLICY, state, "").checkpoint.size == 300
     assert asked == [
         f"https://log.example/a/{path}" for path in ("checkpoint", "tile/entries/000", "tile/entries/001.p/44")

@@ -12,7 +12,7 @@ import trio.testing
 from publishing_world import NOW, Witness, over, refused, witness
 from witness_world import GrowingLog
 
-from sealbook.cli.publishing.client import SERVED_BYTES_MAX, Asked, Heard, Transport, converse
+from sealbook.cli.publishing.client import SERVED_BYTES_MAX, CosignatureRequest, Heard, Transport, converse
 from sealbook.merkle.cosignature import cosign
 from sealbook.merkle.keys import Algorithm, NoteSigner, SignatureLine
 from sealbook.merkle.note import Note, lines_text, sign_text
@@ -31,8 +31,8 @@ SIZE = 12
 FOREIGN = NoteSigner.from_seed("w1", Algorithm.ED25519_COSIGNATURE, b"\x77" * 32)  # the same name, another key
 
 
-def asked(log: GrowingLog, size: int = SIZE) -> Asked:
-    return Asked(Note.parse(log.note(size)), (log.signer.key,), log._read)
+def asked(log: GrowingLog, size: int = SIZE) -> CosignatureRequest:
+    return CosignatureRequest(Note.parse(log.note(size)), (log.signer.key,), log._read)
 
 
 def ask(

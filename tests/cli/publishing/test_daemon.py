@@ -9,7 +9,7 @@ from tampering import change, engine_of
 
 from sealbook.cli.ground import exit_codes
 from sealbook.cli.publishing.daemon import Daemon, first_of
-from sealbook.cli.publishing.publisher import NOBODY, State, Turn
+from sealbook.cli.publishing.publisher import NOBODY, PublishingState, Turn
 from sealbook.journal import Corrupt, entries
 from sealbook.journal.keys.public_halves import Purpose
 from sealbook.journal.schema import tables
@@ -42,7 +42,7 @@ def test_a_log_that_is_adopted_meanwhile_is_published_under_its_new_origin(world
     world.ring.generate(Purpose.LOG, "elsewhere", created=0, tenant="default")
     assert trio.run(running.once) == exit_codes.OK
     ended = [(origin, turn.state, turn.size) for origin, turn in told if isinstance(turn, Turn)]
-    assert ended == [(BASE, State.PUBLISHED, 3), ("elsewhere", State.PUBLISHED, 4)]
+    assert ended == [(BASE, PublishingState.PUBLISHED, 3), ("elsewhere", PublishingState.PUBLISHED, 4)]
 
 
 def test_a_log_whose_origin_is_damaged_does_not_keep_the_others(world: World) -> None:
@@ -53,7 +53,7 @@ def test_a_log_whose_origin_is_damaged_does_not_keep_the_others(world: World) ->
     ended = dict(told)
     assert isinstance(ended["acme"], Corrupt)
     published = ended[BASE]
-    assert isinstance(published, Turn) and published.state is State.PUBLISHED
+    assert isinstance(published, Turn) and published.state is PublishingState.PUBLISHED
 
 
 def test_of_errors_in_groups_one_is_told() -> None:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from sealbook.cli.publishing.memory import Charge, Known, Memory, PublishingStopped
+from sealbook.cli.publishing.memory import Charge, KnownWitness, Memory, PublishingStopped
 from sealbook.journal import Busy, Corrupt, NotFound
 from sealbook.merkle.witness import Evidence
 from sealbook.merkle.witness_client import Alarm, AlarmKind
 
 ORIGIN = "example.com/log"
 KNOWN = {
-    "https://w1.example": Known(size=9, cosigned=9, cosigned_at=1_795_939_200),
-    "https://w2.example": Known(failures=3, failed_at=1_795_939_201, failure="503: “busy”"),
+    "https://w1.example": KnownWitness(size=9, cosigned=9, cosigned_at=1_795_939_200),
+    "https://w2.example": KnownWitness(failures=3, failed_at=1_795_939_201, failure="503: “busy”"),
 }
 
 

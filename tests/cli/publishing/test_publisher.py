@@ -10,7 +10,7 @@ import pytest
 import trio
 from publishing_world import BASE, NOW, Witness, World, policy, refused, rules
 
-from sealbook.cli.publishing.publisher import NOBODY, Publisher, Rules, State, Turn
+from sealbook.cli.publishing.publisher import NOBODY, Publisher, PublishingRules, PublishingState, Turn
 from sealbook.cli.publishing.signing import LogSigner
 from sealbook.journal import Busy, Journal, NotFound
 from sealbook.journal.deciding.log.promises import PublishedAhead, PublishedDiffers
@@ -22,7 +22,7 @@ from sealbook.merkle.note import Note, open_checkpoint
 from sealbook.merkle.witness import Answer, Evidence, WitnessState
 
 
-def turn(publisher: Publisher, found: Rules) -> Turn:
+def turn(publisher: Publisher, found: PublishingRules) -> Turn:
     return trio.run(publisher.turn, found)
 
 
@@ -43,7 +43,12 @@ def signed_size(world: World) -> int:
 def test_a_log_is_published_with_the_cosignatures_of_its_quorum(world: World) -> None:
     w1, w2 = world.witness("w1"), world.witness("w2", both=True)
     done = turn(world.publisher(w1, w2), rules(policy(w1, w2, quorum=3)))
-    assert (done.state, done.size, done.cosigners, done.failures) == (State.PUBLISHED, 3, ("w1", "w2", "w2-1"), {})
+    assert (done.state, done.size, done.cosigners, done.failures) == (
+        PublishingState.PUBLISHED,
+        3,
+        ("w1", "w2", "w2-1"),
+        {},
+    )
     opened = open_checkpoint(
         published_note(world).encode(),
         origin=BASE,
@@ -57,7 +62,7 @@ def test_a_log_is_published_with_the_cosignatures_of_its_quorum(world: World) ->
 
 def test_without_a_policy_the_log_signature_alone_is_published(world: World) -> None:
     done = turn(world.publisher(), rules(NOBODY))
-    assert (done.state, done.cosigners) == (State.PUBLISHED, ())
+    assert (done.state, done.cosigners) == (PublishingState.PUBLISHED, ())
     assert len(published_note(world).lines) == 1
 
 
@@ -82,7 +87,7 @@ def test_an_empty_log_is_not_signed(tmp_path: Path) -> None:
     with Journal.in_memory(origin=BASE) as journal:
         world = World(tmp_path, journal)
         w1 = world.witness("w1")
-        assert turn(world.publisher(w1), rules(policy(w1, quorum=1))).state is State.EMPTY
+        assert turn(world.publisher(w1), rules(policy(w1, quorum=1))).state is PublishingState.EMPTY
         assert (w1.requests, signed_size(world)) == ([], 0)
 
 
@@ -103,11 +108,11 @@ def test_a_log_without_a_key_is_refused(tmp_path: Path) -> None:
 def test_without_its_quorum_nothing_is_published_and_the_head_before_stays(world: World) -> None:
     w1, w2 = world.witness("w1"), world.witness("w2")
     publisher, found = world.publisher(w1, w2), rules(policy(w1, w2, quorum=2), patient=False)
-    assert turn(publisher, found).state is State.PUBLISHED
+    assert turn(publisher, found).state is PublishingState.PUBLISHED
     world.grow(2)
     w2.down = True
     done = turn(publisher, found)
-    assert (done.state, done.size, done.cosigners) == (State.WAITING, 5, ("w1",))
+    assert (done.state, done.size, done.cosigners) == (PublishingState.WAITING, 5, ("w1",))
     assert done.failures == {"w2": "connection refused"}
     assert (world.published(), signed_size(world)) == (3, 5)
 
@@ -119,10 +124,10 @@ def test_a_checkpoint_that_waits_is_retried_at_its_size_before_a_newer_one_is_si
     turn(publisher, found)
     world.grow(2)
     done = turn(publisher, found)
-    assert (done.state, done.size, done.unsigned, signed_size(world)) == (State.WAITING, 3, 5, 3)
+    assert (done.state, done.size, done.unsigned, signed_size(world)) == (PublishingState.WAITING, 3, 5, 3)
     w2.down = False
     done = turn(publisher, found)
-    assert (done.state, done.size) == (State.PUBLISHED, 5)
+    assert (done.state, done.size) == (PublishingState.PUBLISHED, 5)
     assert world.tenant.published_sizes(0) == [3, 5]
 
 
@@ -130,10 +135,10 @@ def test_cosignatures_of_different_turns_make_one_quorum(world: World) -> None:
     w1, w2 = world.witness("w1"), world.witness("w2")
     publisher, found = world.publisher(w1, w2), rules(policy(w1, w2, quorum=2), patient=False)
     w2.down = True
-    assert turn(publisher, found).state is State.WAITING
+    assert turn(publisher, found).state is PublishingState.WAITING
     w1.down, w2.down = True, False
     done = turn(publisher, found)
-    assert (done.state, done.cosigners) == (State.PUBLISHED, ("w1", "w2"))
+    assert (done.state, done.cosigners) == (PublishingState.PUBLISHED, ("w1", "w2"))
 
 
 def test_two_lines_of_one_key_count_once(world: World) -> None:
@@ -145,21 +150,21 @@ def test_two_lines_of_one_key_count_once(world: World) -> None:
 
     w1.script, w2.down = twice, True
     done = turn(world.publisher(w1, w2), rules(policy(w1, w2, quorum=2)))
-    assert (done.state, done.cosigners) == (State.WAITING, ("w1",))
+    assert (done.state, done.cosigners) == (PublishingState.WAITING, ("w1",))
 
 
 def test_failing_open_publishes_and_says_so(world: World) -> None:
     w1 = world.witness("w1")
     w1.down = True
     publisher, found = world.publisher(w1), rules(policy(w1, quorum=1), fail_open=True, patient=False)
-    assert turn(publisher, found).state is State.WITHOUT_QUORUM
+    assert turn(publisher, found).state is PublishingState.WITHOUT_QUORUM
     kept = world.tenant.signed_checkpoint()
     assert kept is not None
     assert kept.without_quorum
     world.grow(1)
-    assert (turn(publisher, found).state, world.published()) == (State.WITHOUT_QUORUM, 4)
+    assert (turn(publisher, found).state, world.published()) == (PublishingState.WITHOUT_QUORUM, 4)
     w1.down = False
-    assert turn(publisher, found).state is State.PUBLISHED
+    assert turn(publisher, found).state is PublishingState.PUBLISHED
     kept = world.tenant.signed_checkpoint()
     assert kept is not None
     assert not kept.without_quorum
@@ -173,7 +178,7 @@ def test_nothing_is_asked_while_nothing_changes(world: World) -> None:
     publisher, found = world.publisher(w1), rules(policy(w1, quorum=1), refresh=3600)
     turn(publisher, found)
     world.now += 3599
-    assert turn(publisher, found).state is State.UNCHANGED
+    assert turn(publisher, found).state is PublishingState.UNCHANGED
     assert len(w1.requests) == 1
 
 
@@ -183,7 +188,7 @@ def test_an_idle_log_is_cosigned_anew_when_the_cosignature_is_old(world: World) 
     turn(publisher, found)
     world.now += 3600
     w1.now = world.now
-    assert turn(publisher, found).state is State.PUBLISHED
+    assert turn(publisher, found).state is PublishingState.PUBLISHED
     assert world.memory.known()[w1.url].cosigned_at == world.now
     assert (w1.requests[-1].old_size, w1.requests[-1].proof) == (3, ())
 
@@ -197,7 +202,7 @@ def test_runs_go_on_while_a_witness_is_asked(world: World) -> None:
 
     w1.script = slow
     done = turn(world.publisher(w1), rules(policy(w1, quorum=1)))
-    assert (done.state, done.size, world.tenant.checkpoint().size) == (State.PUBLISHED, 3, 5)
+    assert (done.state, done.size, world.tenant.checkpoint().size) == (PublishingState.PUBLISHED, 3, 5)
 
 
 def test_a_witness_that_failed_is_left_alone_for_ever_longer_and_nobody_else_is(world: World) -> None:
@@ -239,7 +244,7 @@ def test_a_witness_that_cosigns_with_one_of_its_keys_is_asked_for_the_other(worl
     w1.script = one_line
     publisher, found = world.publisher(w1), rules(policy(w1, quorum=1))
     done = turn(publisher, found)
-    assert (done.state, done.cosigners) == (State.PUBLISHED, ("w1",))
+    assert (done.state, done.cosigners) == (PublishingState.PUBLISHED, ("w1",))
     assert done.failures == {"w1, w1-1": "no cosignature of w1-1"}
     w1.script = None
     world.now += 30
@@ -261,7 +266,7 @@ def test_a_witness_with_other_memory_is_caught_up(world: World) -> None:
     turn(publisher, found)
     (world.memory.folder / "memory").unlink()
     world.grow(4)
-    assert (turn(publisher, found).state, w1.size) == (State.PUBLISHED, 7)
+    assert (turn(publisher, found).state, w1.size) == (PublishingState.PUBLISHED, 7)
 
 
 def test_a_rotation_goes_on_with_both_keys_and_then_with_the_new_one(world: World) -> None:
@@ -269,7 +274,7 @@ def test_a_rotation_goes_on_with_both_keys_and_then_with_the_new_one(world: Worl
     publisher, found = world.publisher(w1), rules(policy(w1, quorum=1))
     turn(publisher, found)
     world.ring.rotate(BASE, created=1)
-    assert turn(publisher, found).state is State.UNCHANGED
+    assert turn(publisher, found).state is PublishingState.UNCHANGED
     kept = world.tenant.signed_checkpoint()
     assert kept is not None
     assert kept.note is not None
@@ -277,7 +282,7 @@ def test_a_rotation_goes_on_with_both_keys_and_then_with_the_new_one(world: Worl
     world.ring.finish_rotation(BASE)
     w1.log = world.trusted
     world.grow(1)
-    assert turn(world.publisher(w1), found).state is State.PUBLISHED
+    assert turn(world.publisher(w1), found).state is PublishingState.PUBLISHED
     open_checkpoint(published_note(world).encode(), origin=BASE, log_keys=world.keys)
 
 
@@ -325,7 +330,7 @@ def test_a_signing_that_was_cut_off_is_gone_on_with(world: World, witnessed: boo
     cut_off(world, world.tenant.checkpoint())
     world.grow(2)
     done = turn(world.publisher(w1), found)
-    assert (done.state, done.size, world.tenant.published_sizes(0)) == (State.PUBLISHED, 6, [3, 4, 6])
+    assert (done.state, done.size, world.tenant.published_sizes(0)) == (PublishingState.PUBLISHED, 6, [3, 4, 6])
 
 
 def test_a_first_signing_that_was_cut_off_is_gone_on_with(world: World) -> None:
@@ -333,7 +338,7 @@ def test_a_first_signing_that_was_cut_off_is_gone_on_with(world: World) -> None:
     cut_off(world, world.tenant.checkpoint())
     world.grow(2)
     done = turn(world.publisher(w1), rules(policy(w1, quorum=1)))
-    assert (done.state, world.tenant.published_sizes(0)) == (State.PUBLISHED, [3, 5])
+    assert (done.state, world.tenant.published_sizes(0)) == (PublishingState.PUBLISHED, [3, 5])
 
 
 def test_a_signing_that_was_cut_off_is_gone_on_with_by_the_next_key(world: World) -> None:
@@ -346,7 +351,7 @@ def test_a_signing_that_was_cut_off_is_gone_on_with_by_the_next_key(world: World
     world.ring.rotate(BASE, created=1)
     world.ring.finish_rotation(BASE)
     w1.log = world.trusted
-    assert turn(world.publisher(w1), found).state is State.PUBLISHED
+    assert turn(world.publisher(w1), found).state is PublishingState.PUBLISHED
     assert world.tenant.published_sizes(0) == [3, 4, 6]
 
 
@@ -363,7 +368,7 @@ def test_after_an_interrupted_signing_the_next_key_waits_for_the_witnesses(
     world.ring.finish_rotation(BASE)
     w1.log, w1.down = world.trusted, True
     done = turn(world.publisher(w1), found)
-    assert (done.state, done.size, done.unsigned) == (State.WAITING, 4, 6)
+    assert (done.state, done.size, done.unsigned) == (PublishingState.WAITING, 4, 6)
     assert signed_size(world) == 4, "which the key before had promised"
     assert [promise.size for promise in LogSigner(world.ring, BASE).promises()] == [4, 4]
 
@@ -379,7 +384,7 @@ def test_a_key_that_remembers_less_than_the_store_signs_on_beside_it(world: Worl
     for path, data in before.items():
         path.write_bytes(data)
     assert [promise.size for promise in LogSigner(world.ring, BASE).promises()] == [3]
-    assert (turn(world.publisher(w1), found).state, world.published()) == (State.PUBLISHED, 6)
+    assert (turn(world.publisher(w1), found).state, world.published()) == (PublishingState.PUBLISHED, 6)
 
 
 def test_a_larger_promise_the_log_does_not_begin_with_is_refused_before_any_request(world: World) -> None:
@@ -434,7 +439,7 @@ def test_with_everything_put_back_a_witness_that_knows_more_stops_the_signing(wo
     old.grow(9, word="other")
     signed = old.tenant.signed_checkpoint()
     done = turn(old.publisher(w1), found)
-    assert (done.state, done.size) == (State.STOPPED, 3)
+    assert (done.state, done.size) == (PublishingState.STOPPED, 3)
     assert done.stop is not None
     (charge,) = done.stop.charges
     assert (charge.kind, charge.url) == ("AHEAD", w1.url)
@@ -444,7 +449,7 @@ def test_with_everything_put_back_a_witness_that_knows_more_stops_the_signing(wo
     served = Note.parse(parse_base64("served", members["served"]))
     assert Checkpoint.parse(served.text).size == ahead_size, "the note that was signed elsewhere is kept"
     again = turn(old.publisher(w1), found)
-    assert (again.state, signed_size(old)) == (State.STOPPED, 3)
+    assert (again.state, signed_size(old)) == (PublishingState.STOPPED, 3)
 
 
 def test_after_a_start_nothing_new_is_signed_before_a_quorum_has_answered(world: World) -> None:
@@ -455,7 +460,7 @@ def test_after_a_start_nothing_new_is_signed_before_a_quorum_has_answered(world:
     w1.down = True
     publisher = world.publisher(w1)
     done = turn(publisher, found)
-    assert (done.state, done.size, done.unsigned, signed_size(world)) == (State.WAITING, 3, 5, 3)
+    assert (done.state, done.size, done.unsigned, signed_size(world)) == (PublishingState.WAITING, 3, 5, 3)
     w1.down = False
     assert turn(publisher, found).size == 5
 
@@ -476,7 +481,7 @@ def test_who_fails_open_or_needs_nobody_signs_even_if_nobody_answers(world: Worl
 def stopped_by(world: World, *witnesses: Witness) -> list[dict[str, str]]:
     """The evidence of the alarms that stop the next turn."""
     done = turn(world.publisher(*witnesses), rules(policy(*witnesses, quorum=1), patient=False))
-    assert done.state is State.STOPPED
+    assert done.state is PublishingState.STOPPED
     assert done.stop is not None
     assert world.memory.stopped() == done.stop
     return [json.loads(Path(charge.evidence).read_bytes()) for charge in done.stop.charges]
@@ -535,12 +540,12 @@ def test_a_log_that_is_stopped_asks_and_signs_nothing_until_it_is_resolved(world
     world.grow(1)
     stopped_by(world, w1)
     asked = len(w1.requests)
-    assert turn(world.publisher(w1), found).state is State.STOPPED
+    assert turn(world.publisher(w1), found).state is PublishingState.STOPPED
     assert (len(w1.requests), signed_size(world)) == (asked, 3)
-    assert stopped_by_turn.state is State.STOPPED
+    assert stopped_by_turn.state is PublishingState.STOPPED
     w1.state = before
     world.memory.resolve(at=world.now)
-    assert turn(world.publisher(w1), found).state is State.PUBLISHED
+    assert turn(world.publisher(w1), found).state is PublishingState.PUBLISHED
     assert world.published() == 4
 
 
@@ -588,7 +593,7 @@ def test_a_turn_that_is_cut_off_anywhere_is_gone_on_with(
         turn(publisher, found)
     monkeypatch.undo()
     assert world.published() == 3
-    assert turn(world.publisher(w1), found).state is State.PUBLISHED
+    assert turn(world.publisher(w1), found).state is PublishingState.PUBLISHED
     assert world.published() == 5
     assert isinstance(w1.state, WitnessState)
     assert w1.state.checkpoint == world.tenant.checkpoint()

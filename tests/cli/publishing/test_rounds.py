@@ -8,8 +8,8 @@ import trio.testing
 from publishing_world import NOW, Witness, over, witness
 from witness_world import GrowingLog
 
-from sealbook.cli.publishing.client import SERVED_SECONDS_MAX, Asked, Transport
-from sealbook.cli.publishing.memory import Known
+from sealbook.cli.publishing.client import SERVED_SECONDS_MAX, CosignatureRequest, Transport
+from sealbook.cli.publishing.memory import KnownWitness
 from sealbook.cli.publishing.rounds import CONVERSATION_SECONDS_MAX, SURPLUS_SECONDS_MAX, Report, run_round
 from sealbook.journal import Corrupt
 from sealbook.merkle.note import Note
@@ -39,8 +39,8 @@ def run(
     async def main() -> tuple[list[Report], float]:
         begun = trio.current_time()
         reports = await run_round(
-            Asked(Note.parse(log.note(12)), (log.signer.key,), read or log._read),
-            [(each.address, Known(size=9)) for each in witnesses],
+            CosignatureRequest(Note.parse(log.note(12)), (log.signer.key,), read or log._read),
+            [(each.address, KnownWitness(size=9)) for each in witnesses],
             transport=through or over(witnesses),
             clock=lambda: NOW,
             enough=lambda keys: len(keys) >= quorum,

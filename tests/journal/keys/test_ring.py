@@ -30,7 +30,7 @@ from sealbook.journal.keys.public_halves import (
     public_path,
     published_path,
 )
-from sealbook.journal.keys.ring import Key, Keyring, Published, State
+from sealbook.journal.keys.ring import Key, Keyring, KeyState, Published
 from sealbook.journal.records.signatures import verify_signature
 from sealbook.journal.schema.origins import OriginsCoincide, tenant_origin, tenant_origins
 from sealbook.merkle.checkpoint import Checkpoint
@@ -115,7 +115,7 @@ def modes(folder: Path) -> dict[str, int]:
 def test_a_key_is_found_again_as_it_was_made(ring: Keyring, purpose: Purpose, algorithm: Algorithm) -> None:
     made = ring.generate(purpose, "some.name/x", created=NOW, algorithm=algorithm)
     assert again(ring).keys() == again(ring).find("some.name/x") == again(ring).find(made.id) == (made,)
-    assert (made.created, made.generation, made.state, made.signed) == (NOW, 1, State.ACTIVE, False)
+    assert (made.created, made.generation, made.state, made.signed) == (NOW, 1, KeyState.ACTIVE, False)
 
 
 def test_a_ring_that_was_never_used_has_no_keys_and_makes_no_folder(ring: Keyring) -> None:
@@ -410,10 +410,10 @@ def test_both_keys_sign_until_the_rotation_is_finished(ring: Keyring, log_key: K
     assert [line.key_id for line in both] == [new.verifier.key_id, log_key.verifier.key_id]
     assert len(open_note(Note(checkpoint(1).text(), tuple(both)), [log_key.verifier, new.verifier])) == 2
     (retired,) = ring.finish_rotation(ORIGIN)
-    assert (retired.id, retired.state) == (log_key.id, State.RETIRED)
+    assert (retired.id, retired.state) == (log_key.id, KeyState.RETIRED)
     (line,) = ring.sign_checkpoint(checkpoint(2), consistent=always)
     assert line.key_id == new.verifier.key_id
-    assert [(key.generation, key.state) for key in ring.find(ORIGIN)] == [(1, State.RETIRED), (2, State.ACTIVE)]
+    assert [(key.generation, key.state) for key in ring.find(ORIGIN)] == [(1, KeyState.RETIRED), (2, KeyState.ACTIVE)]
     assert ring.find(ORIGIN)[1].tenant == "default"
     assert ring.finish_rotation(ORIGIN) == ()
 
@@ -438,7 +438,7 @@ def test_records_are_signed_by_the_new_key_at_once(ring: Keyring) -> None:
     old = ring.generate(Purpose.RECORD, "worker-1", created=NOW)
     (new,) = ring.rotate("worker-1", created=NOW)
     assert ring.record_signer("worker-1").public_key == new.public_key != old.public_key
-    assert [key.state for key in ring.find("worker-1")] == [State.RETIRED, State.ACTIVE]
+    assert [key.state for key in ring.find("worker-1")] == [KeyState.RETIRED, KeyState.ACTIVE]
     assert ring.rotate("worker-1", created=NOW)[0].generation == 3
 
 

@@ -26,7 +26,7 @@ from sealbook.journal import (
     reconcile,
 )
 from sealbook.journal.aio.leased import AsyncLeasedRun
-from sealbook.journal.running.rules import Rules
+from sealbook.journal.running.rules import RunRules
 
 KEY = EffectKey("charge", "42")
 
@@ -231,14 +231,14 @@ VERBS = ("effect", "note", "snapshot", "now", "random", "suspend", "resume", "co
 def test_the_faces_have_the_same_verbs_with_one_promise(verb: str) -> None:
     threaded, awaited = getattr(LeasedRun, verb), getattr(AsyncLeasedRun, verb)
     assert inspect.signature(threaded) == inspect.signature(awaited)
-    assert threaded.__doc__ == awaited.__doc__ == getattr(Rules, verb).__doc__
+    assert threaded.__doc__ == awaited.__doc__ == getattr(RunRules, verb).__doc__
     assert threaded.__doc__
 
 
 def test_the_faces_have_the_same_members() -> None:
     assert public(LeasedRun) == public(AsyncLeasedRun)
     for face in (LeasedRun, AsyncLeasedRun):
-        assert face.cancel_requested.__doc__ == Rules.cancel_requested.__doc__
+        assert face.cancel_requested.__doc__ == RunRules.cancel_requested.__doc__
 
 
 def public(face: type) -> list[str]:

@@ -72,7 +72,7 @@ def test_a_truncated_file_is_refused_or_can_be_read_and_written(tmp_path: Path) 
             try:
                 datafile.refuse_truncated(copy / "data.mdb")
                 passed.append(str(copy))
-            except datafile.Damaged:
+            except datafile.DamagedFile:
                 refused += 1
     assert refused
     if passed:
@@ -86,7 +86,7 @@ def test_garbage_in_the_free_list_is_damage(tmp_path: Path) -> None:
         file.seek(meta.free_root * meta.page_bytes)
         file.write(b"\xff" * meta.page_bytes)
         file.truncate(meta.page_last * meta.page_bytes)
-    with pytest.raises(datafile.Damaged):
+    with pytest.raises(datafile.DamagedFile):
         datafile.refuse_truncated(data)
 
 
