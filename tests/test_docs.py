@@ -109,6 +109,31 @@ def test_the_readme_is_short_and_its_links_lead_somewhere_from_the_package_index
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
+PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_the_links_of_a_page_lead_to_a_file_and_to_a_heading_of_it(page: Path) -> None:
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", without_code(page.read_text(encoding="utf-8"))):
+        if not link.startswith("https://"):
+            path, _, heading = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            if not target.exists() or (heading and heading not in anchors(target.read_text(encoding="utf-8"))):
+                broken.append(link)
+    assert broken == []
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^ *```.*?^ *``` *$", "", text, flags=re.M | re.S))
+
+
+def anchors(text: str) -> set[str]:
+    """The names by which the headings of a page are linked to, as GitHub makes them."""
+    headings = re.findall(r"^#+ +(.+?) *$", re.sub(r"^ *```.*?^ *``` *$", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("number", range(2))
 def test_each_python_block_of_the_readme_runs_alone(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
