@@ -34,6 +34,30 @@ def test_the_source_stays_within_its_length() -> None:
     assert sum(map(_lines, sources())) <= LINES_OF_SOURCE_MAX
 
 
+def test_the_places_that_contributors_are_sent_to_are_there() -> None:
+    """Each row of CONTRIBUTING's table "where is": its files stand, and each name is in a file of its row."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = re.search(r"^\| where is .*?\n\n", text, re.M | re.S)
+    assert table is not None
+    rows = [line.split("|")[2] for line in table[0].splitlines()[2:] if line]
+    assert len(rows) >= 10
+    for row in rows:
+        folder, places, names = ROOT, [], []
+        for word in re.findall(r"`([^`]+)`", row):
+            if "/" in word:
+                place = ROOT / word
+                folder = place if word.endswith("/") else place.parent
+                places.append(place)
+            elif "." in word:
+                places.append(folder / word)
+            else:
+                names.append(word)
+        assert [place for place in places if not place.exists()] == [], row
+        files = [file for place in places for file in ([place] if place.is_file() else place.rglob("*.py"))]
+        read = "\n".join(file.read_text(encoding="utf-8") for file in files)
+        assert [name for name in names if not re.search(rf"\b{name}\b", read)] == [], row
+
+
 def test_no_two_files_import_each_other_around_a_circle() -> None:
     """At run time, inside functions and for types alike: whoever reads a file has read what it rests on."""
     known = {module_name(source) for source in sources()}
